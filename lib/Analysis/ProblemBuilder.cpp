@@ -88,32 +88,12 @@ schedule::LowerBound fsdp::findBound(const ScheduleProblem &step, double makespa
   return fluid.makespanNs > best.makespanNs ? fluid : best;
 }
 
-/// What copying shards from the host adds to gathers. Each launch has the same latency and rate in
-/// the problem: where only some groups lie there, their share of all bytes counts.
-static schedule::CollectiveCost getFetchCost(const GroupTable &groups,
-                                             const cost::CostModel &costs) {
-  double all = 0, onHost = 0, shards = 0;
-  for (const GroupInfo &group : groups.getGroups()) {
-    auto bytes = static_cast<double>(group.gathered.wholeBytes);
-    all += bytes;
-    if (!GroupOp(group.op).areParametersOnHost())
-      continue;
-    onHost += bytes;
-    shards += bytes / group.getShards();
-  }
-  if (onHost == 0)
-    return {};
+/// What copying a shard from the host adds to a gather over so many ranks, per byte of the whole.
+static schedule::CollectiveCost getFetchCost(int64_t shards, const cost::CostModel &costs) {
   constexpr int64_t kBytes = 1 << 26;
   double latencyNs = costs.getHostCopyCost(0).durationNs;
   double nsPerByte = (costs.getHostCopyCost(kBytes).durationNs - latencyNs) / kBytes;
-  return {latencyNs * onHost / all, nsPerByte * shards / all};
-}
-
-/// The group whose collectives stand for those of all groups: the one with the most shards.
-static const GroupInfo &getReference(const GroupTable &groups) {
-  return *llvm::max_element(groups.getGroups(), [](const GroupInfo &a, const GroupInfo &b) {
-    return a.getShards() < b.getShards();
-  });
+  return {latencyNs, nsPerByte / static_cast<double>(shards)};
 }
 
 void ProblemBuilder::begin(ScheduleProblem &problem) {
@@ -135,33 +115,45 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
                                       group.getReshardAfterForward() == Reshard::Auto
                                           ? schedule::KeepRule::Free
                                           : schedule::KeepRule::Never});
+    problem.problem.groups.back().mesh = findMesh(info);
   }
-  addCosts(problem);
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
 }
 
-void ProblemBuilder::addCosts(ScheduleProblem &problem) {
-  if (memory.groups.getGroups().empty())
-    return;
-  const GroupInfo &reference = getReference(memory.groups);
-  auto find = [&](cost::CollectiveKind kind, int64_t ranks,
-                  int64_t stride) -> schedule::CollectiveCost {
-    cost::CollectiveCost cost = costs.getCollectiveCost(kind, ranks, stride);
-    problem.networkSpread = std::max(problem.networkSpread, cost.spread);
-    return {cost.latencyNs, cost.nsPerByte};
-  };
-  const int64_t shards = reference.getShards();
-  schedule::CollectiveCost gather = find(cost::CollectiveKind::AllGather, shards, 1);
-  const schedule::CollectiveCost fetch = getFetchCost(memory.groups, costs);
-  problem.problem.gatherCost = {gather.latencyNs + fetch.latencyNs,
-                                gather.nsPerByte + fetch.nsPerByte};
-  problem.problem.reduceCost = find(cost::CollectiveKind::ReduceScatter, shards, 1);
-  if (reference.replicas == 1)
-    return;
-  problem.problem.acrossCost = find(cost::CollectiveKind::AllReduce, reference.replicas, shards);
-  problem.problem.acrossContention = costs.getLaneContention();
+schedule::CollectiveCost ProblemBuilder::findCost(cost::CollectiveKind kind, int64_t ranks,
+                                                  int64_t stride) {
+  cost::CollectiveCost cost = costs.getCollectiveCost(kind, ranks, stride);
+  result->networkSpread = std::max(result->networkSpread, cost.spread);
+  return {cost.latencyNs, cost.nsPerByte};
+}
+
+uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
+  const int64_t shards = info.getShards(), replicas = info.replicas;
+  const bool isOnHost = GroupOp(info.op).areParametersOnHost();
+  std::tuple key(shards, replicas, isOnHost);
+  auto known = llvm::find(meshKeys, key);
+  auto index = static_cast<uint32_t>(known - meshKeys.begin());
+  if (known != meshKeys.end())
+    return index;
+  meshKeys.push_back(key);
+  schedule::Mesh mesh;
+  mesh.gatherCost = findCost(cost::CollectiveKind::AllGather, shards, 1);
+  mesh.reduceCost = findCost(cost::CollectiveKind::ReduceScatter, shards, 1);
+  if (isOnHost) {
+    const schedule::CollectiveCost fetch = getFetchCost(shards, costs);
+    mesh.gatherCost.latencyNs += fetch.latencyNs;
+    mesh.gatherCost.nsPerByte += fetch.nsPerByte;
+  }
+  if (replicas > 1) {
+    mesh.acrossCost = findCost(cost::CollectiveKind::AllReduce, replicas, shards);
+    result->problem.acrossContention = costs.getLaneContention();
+  }
+  std::vector<schedule::Mesh> &meshes = result->problem.meshes;
+  meshes.resize(index);
+  meshes.push_back(mesh);
+  return index;
 }
 
 schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks) const {

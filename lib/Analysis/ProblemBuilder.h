@@ -5,6 +5,8 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 
+#include <tuple>
+
 namespace fsdp {
 
 /// True for what runs on the compute stream.
@@ -44,8 +46,9 @@ public:
   void sumBytes();
 
 private:
-  /// Of the collectives.
-  void addCosts(ScheduleProblem &problem);
+  /// The problem's mesh of a group, which is added if no group before had such.
+  uint32_t findMesh(const GroupInfo &info);
+  schedule::CollectiveCost findCost(cost::CollectiveKind kind, int64_t ranks, int64_t stride);
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
   cost::OperationCost getNormCost(PartialNormOp norm) const;
   int64_t getMovedBytes(StepOpInterface op) const;
@@ -57,6 +60,9 @@ private:
   const StepMemory &memory;
   const cost::CostModel &costs;
   ScheduleProblem *result = nullptr;
+  /// By mesh of the problem: ranks of a shard and replicas, and whether shards are copied from the
+  /// host before a gather.
+  std::vector<std::tuple<int64_t, int64_t, bool>> meshKeys;
   OptimizerKind optimizer = OptimizerKind::SGD;
 };
 

@@ -71,7 +71,7 @@ private:
       reason.rule = group.keep;
       reason.sizeBytes = group.gatheredBytes;
       reason.gapNs = view.operations[use.first].startNs - view.operations[before.last].endNs;
-      reason.laneNs = problem.gatherCost.durationNs(group.gatheredBytes);
+      reason.laneNs = problem.meshOf(group).gatherCost.durationNs(group.gatheredBytes);
       if (plan.isChunked(i)) {
         reason.chunkRanks = group.chunk->ranks;
         reason.chunkNs = group.chunk->gatherCost.durationNs(group.gatheredBytes);
@@ -111,8 +111,8 @@ private:
       bool isGather = collective.kind == CollectiveKind::AllGather;
       LaunchReason reason;
       reason.collective = i;
-      const CollectiveCost &cost =
-          isGather ? costOf(plan.gathers[collective.bucket]) : problem.reduceCost;
+      const CollectiveCost &cost = isGather ? costOf(plan.gathers[collective.bucket])
+                                            : costOf(plan.reductions[collective.bucket]);
       reason.latencySavedNs = static_cast<double>(collective.groups.size() - 1) * cost.latencyNs;
       // First the reductions that must precede it, then earlier launches of its own kind.
       auto [ready, held] = isGather ? readyOf(plan.gathers[collective.bucket])
@@ -144,6 +144,9 @@ private:
   const CollectiveCost &costOf(const GatherBucket &bucket) const {
     uint32_t use = bucket.uses.front();
     return problem.gatherCostOf(use, plan.isChunked(use));
+  }
+  const CollectiveCost &costOf(const ReductionBucket &bucket) const {
+    return problem.meshOfReduction(bucket.reductions.front()).reduceCost;
   }
   int64_t outputBytesOf(uint32_t bucket) const {
     int64_t sum = 0;

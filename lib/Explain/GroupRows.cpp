@@ -49,9 +49,12 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
     if (part == view.labels.operations[use.first].part)
       continue;
     int64_t sizeBytes = problem.groups[use.group].gatheredBytes;
-    rows.push_back({use.group, use.last, part, "keep", sizeBytes, std::nullopt,
-                    "stays gathered, as asked, saves " +
-                        formatTime(problem.gatherCost.durationNs(sizeBytes)) + " of gathering"});
+    rows.push_back(
+        {use.group, use.last, part, "keep", sizeBytes, std::nullopt,
+         "stays gathered, as asked, saves " +
+             formatTime(
+                 problem.meshOf(problem.groups[use.group]).gatherCost.durationNs(sizeBytes)) +
+             " of gathering"});
   }
   for (uint32_t i = 0; i < plan.plan.gathers.size(); ++i)
     for (uint32_t index : plan.plan.gathers[i].uses) {

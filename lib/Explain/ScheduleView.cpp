@@ -175,10 +175,8 @@ static void addCollectives(const Problem &problem, const Plan &plan, const Timel
     reduction.part = labels[ready - 1].part; // of what made the gradients
     reduction.interval = timeline.reductions[i];
     reduction.exposedNs = timeline.exposedReductionNs[i];
-    if (!timeline.across.empty()) {
-      reduction.across = timeline.across[i];
-      reduction.exposedAcrossNs = timeline.exposedAcrossNs[i];
-    }
+    reduction.across = timeline.across[i];
+    reduction.exposedAcrossNs = timeline.exposedAcrossNs[i];
     view.collectives.push_back(std::move(reduction));
   }
 }

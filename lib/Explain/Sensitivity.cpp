@@ -18,13 +18,15 @@ static Problem withNetwork(Problem problem, double factor) {
     cost.latencyNs *= factor;
     cost.nsPerByte *= factor;
   };
-  scale(problem.gatherCost);
-  scale(problem.reduceCost);
+  for (Mesh &mesh : problem.meshes) {
+    scale(mesh.gatherCost);
+    scale(mesh.reduceCost);
+    if (mesh.acrossCost)
+      scale(*mesh.acrossCost);
+  }
   for (Group &group : problem.groups)
     if (group.chunk)
       scale(group.chunk->gatherCost);
-  if (problem.acrossCost)
-    scale(*problem.acrossCost);
   return problem;
 }
 

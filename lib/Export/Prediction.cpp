@@ -120,9 +120,10 @@ void PredictionWriter::writeLaunches() {
     for (size_t i = 0; i < plan.reductions.size(); ++i)
       writeLaunch("reduce_scatter", plan.reductions[i].reductions, timeline.reductions[i],
                   timeline.exposedReductionNs[i]);
-    for (size_t i = 0; i < timeline.across.size(); ++i)
-      writeLaunch("all_reduce", plan.reductions[i].reductions, timeline.across[i],
-                  timeline.exposedAcrossNs[i]);
+    for (size_t i = 0; i < plan.reductions.size(); ++i)
+      if (timeline.across[i])
+        writeLaunch("all_reduce", plan.reductions[i].reductions, *timeline.across[i],
+                    timeline.exposedAcrossNs[i]);
   });
 }
 

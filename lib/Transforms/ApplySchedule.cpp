@@ -152,8 +152,8 @@ void Applier::recordChunk(GroupOp group, const schedule::Group &planned) {
   group.setReshardRanks(chunk.ranks);
   group.setReason(Subject::ReshardRanks, "among the ranks of a host a gather takes " +
                                              micros(chunk.gatherCost) + ", among all " +
-                                             micros(problem.problem.gatherCost) + "; a chunk has " +
-                                             Twine(chunk.bytes) + " bytes");
+                                             micros(problem.problem.meshOf(planned).gatherCost) +
+                                             "; a chunk has " + Twine(chunk.bytes) + " bytes");
 }
 
 void Applier::keepChunks() {

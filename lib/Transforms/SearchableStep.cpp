@@ -35,25 +35,20 @@ static LogicalResult checkMicrobatches(Step &step) {
   return success();
 }
 
-/// A problem has one cost for all gathers, and one for all reductions.
 static LogicalResult checkRanksOfGroups(Step &step) {
+  auto isWhole = [&](GroupOp group) { return step.getShards(group) == 1; };
+  const bool isAnySharded = !llvm::all_of(step.groups, isWhole);
   for (GroupOp group : step.groups) {
     if (std::optional<int64_t> ranks = group.getReshardRanks())
-      return group.emitError("schedules are searched for where all gathers meet the same ranks, "
-                             "but reshard_after_forward of group @")
+      return group.emitError("schedules are searched for where it is decided which groups keep "
+                             "chunks, but reshard_after_forward of group @")
              << group.getSymName() << " is " << *ranks
              << "; use schedule=fsdp2, or reshard_after_forward true, false or auto";
-    GroupOp first = step.groups.front();
-    if (step.getShards(group) == step.getShards(first))
-      continue;
-    InFlightDiagnostic diag =
-        group.emitError("schedules are searched for where all gathers meet the same ranks, but "
-                        "the mesh of group @")
-        << group.getSymName() << " shards over " << step.getShards(group) << " and that of @"
-        << first.getSymName() << " over " << step.getShards(first)
-        << "; use schedule=fsdp2, or leave out the mesh of groups";
-    diag.attachNote(first.getLoc()) << "group @" << first.getSymName() << " is declared here";
-    return diag;
+    if (isAnySharded && isWhole(group))
+      return group.emitError("schedules are searched for where all groups are sharded or none, "
+                             "but the mesh of group @")
+             << group.getSymName()
+             << " has one shard; use schedule=fsdp2, or leave out the mesh of groups";
   }
   return success();
 }

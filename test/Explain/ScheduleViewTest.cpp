@@ -55,9 +55,9 @@ TEST(ScheduleView, CountsTheWayOverReplicas) {
   Problem problem = makeTwoLayers();
   Plan plan = makeTwoLayersPlan();
   EXPECT_EQ(makeTwoLayersView(problem, plan).getCollectiveNs(), 3 * 7 + 2 * 7);
-  problem.acrossCost = CollectiveCost{1, 0.02};
+  problem.meshes[0].acrossCost = CollectiveCost{1, 0.02};
   Timeline timeline = makeTwoLayersTimeline();
-  timeline.across = {{54, 56}, {74, 76}};
+  timeline.across = {Interval{54, 56}, Interval{74, 76}};
   timeline.exposedAcrossNs = {0, 2};
   ScheduleView view = buildView(problem, plan, timeline, makeTwoLayersLabels());
   EXPECT_EQ(view.getCollectiveNs(), 3 * 7 + 2 * 7 + 2 * 2);

@@ -21,7 +21,7 @@ inline schedule::Problem makeTwoLayers() {
   problem.groups = {{"layers.0", 100}, {"layers.1", 100}};
   problem.uses = {{0, 0, 0}, {1, 1, 2}, {0, 3, 3}};
   problem.reductions = {{1, 3, 4, 100, 50}, {0, 4, 5, 100, 50}};
-  problem.gatherCost = problem.reduceCost = {2, 0.05};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {2, 0.05};
   return problem;
 }
 
@@ -42,6 +42,8 @@ inline schedule::Timeline makeTwoLayersTimeline() {
   timeline.reductions = {{47, 54}, {67, 74}};
   timeline.exposedGatherNs = {7, 0, 0};
   timeline.exposedReductionNs = {0, 2};
+  timeline.across.resize(2);
+  timeline.exposedAcrossNs.resize(2);
   return timeline;
 }
 

@@ -17,7 +17,8 @@ static constexpr int64_t kEnough = 1'000'000;
 static constexpr double kRounding = 1e-9;
 
 static bool isSearchable(const Problem &problem) {
-  return !problem.acrossCost && (problem.oneLane || problem.laneContention == 1) &&
+  return !problem.hasReplicas() && problem.meshes.size() == 1 &&
+         (problem.oneLane || problem.laneContention == 1) &&
          std::none_of(problem.groups.begin(), problem.groups.end(),
                       [](const Group &group) { return group.chunk.has_value(); });
 }
@@ -49,8 +50,8 @@ static Problem makeProblem(Random &random, uint32_t numUses, uint32_t numReducti
     int64_t most = std::min(problem.operations[i - 1].liveBytes, problem.operations[i].liveBytes);
     problem.operations[i].carriedBytes = random.integer(0, most);
   }
-  problem.gatherCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
-  problem.reduceCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
+  problem.meshes[0].gatherCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
+  problem.meshes[0].reduceCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
   problem.oneLane = random.chance(0.3);
   problem.computeContention = random.chance(0.4) ? 1.25 : 1;
   return problem;
@@ -94,7 +95,7 @@ TEST(ExactSearch, DropsCopiesTogether) {
     problem.operations.push_back({10, 0, 0});
     problem.uses.push_back({group, at, at});
   }
-  problem.gatherCost = {0, 1};
+  problem.meshes[0].gatherCost = {0, 1};
   problem.memoryCapBytes = 6;
   std::optional<ExactResult> result = searchExactly(problem, HUGE_VAL, kEnough);
   ASSERT_TRUE(result && result->isComplete && result->plan);
@@ -126,7 +127,7 @@ TEST(ExactSearch, ChoosesAmongGathersAndReductions) {
 
 TEST(ExactSearch, FindsTheBestOfAllPlans) {
   int numCases = 0;
-  for (uint64_t seed = 0; seed < 2400; ++seed) {
+  for (uint64_t seed = 0; seed < 3200; ++seed) {
     Problem problem = makeTinyProblem(seed);
     if (!isSearchable(problem)) {
       EXPECT_FALSE(searchExactly(problem, HUGE_VAL, kEnough));
@@ -177,7 +178,7 @@ TEST(ExactSearch, BoundsTheOptimumWhereItDoesNotEnd) {
 // Steps of a few blocks: no plan of a policy, and none by chance, is better.
 TEST(ExactSearch, IsNotBeatenOnRandomSteps) {
   int numComplete = 0;
-  for (uint64_t seed = 0; seed < 100; ++seed) {
+  for (uint64_t seed = 0; seed < 130; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed, {.maxBlocks = 2, .maxOperationsPerBlock = 2});
     if (!isSearchable(problem))

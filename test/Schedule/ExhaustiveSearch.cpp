@@ -88,7 +88,8 @@ void Enumerator::gather(uint32_t remaining) {
     uint32_t last = UINT32_MAX;
     std::vector<uint32_t> members = listMembers(set);
     if (std::any_of(members.begin(), members.end(), [&](uint32_t use) {
-          return plan.isChunked(use) != plan.isChunked(members.front());
+          return plan.isChunked(use) != plan.isChunked(members.front()) ||
+                 &problem.meshOfUse(use) != &problem.meshOfUse(members.front());
         }))
       continue;
     for (uint32_t use : members) {
@@ -97,7 +98,7 @@ void Enumerator::gather(uint32_t remaining) {
       last = std::min(last, problem.uses[use].first);
     }
     for (uint32_t launch = first; launch <= last && last != UINT32_MAX; ++launch) {
-      plan.gathers.push_back({listMembers(set), launch});
+      plan.gathers.push_back({members, launch});
       gather(remaining & ~set);
       plan.gathers.pop_back();
     }
@@ -111,17 +112,22 @@ void Enumerator::reduce(uint32_t remaining) {
   }
   for (uint32_t set = remaining; set != 0; set = (set - 1) & remaining) {
     uint32_t first = 0, firstWait = 0, last = UINT32_MAX;
+    std::vector<uint32_t> members = listMembers(set);
+    if (std::any_of(members.begin(), members.end(), [&](uint32_t index) {
+          return &problem.meshOfReduction(index) != &problem.meshOfReduction(members.front());
+        }))
+      continue;
     if (!plan.reductions.empty()) {
       first = plan.reductions.back().launch;
       firstWait = plan.reductions.back().wait;
     }
-    for (uint32_t index : listMembers(set)) {
+    for (uint32_t index : members) {
       first = std::max(first, problem.reductions[index].ready);
       last = std::min(last, problem.reductions[index].update);
     }
     for (uint32_t launch = first; launch <= last; ++launch)
       for (uint32_t wait = std::max(launch, firstWait); wait <= last; ++wait) {
-        plan.reductions.push_back({listMembers(set), launch, wait});
+        plan.reductions.push_back({members, launch, wait});
         reduce(remaining & ~set);
         plan.reductions.pop_back();
       }

@@ -41,7 +41,7 @@ TEST(Exhaustive, TheListSchedulerFindsTheBestPositions) {
       problem.memoryCapBytes = caps[i];
       Random random(seed);
       double best = INFINITY;
-      for (int trial = 0; trial < 400; ++trial) {
+      for (int trial = 0; trial < 500; ++trial) {
         ListScheduleResult result = listSchedule(problem, makeRandomDecisions(problem, random));
         if (result.plan)
           best = std::min(best, result.makespanNs);

@@ -15,7 +15,7 @@ TEST(FluidBound, NothingTakesNoTime) { EXPECT_EQ(fluid(Problem()).makespanNs, 0)
 TEST(FluidBound, LaterGathersMergeAmongThemselves) {
   Problem problem = makeOperations(3);
   problem.operations = {{400, 0, 0}, {0, 0, 0}, {0, 0, 0}};
-  problem.gatherCost = {100, 1};
+  problem.meshes[0].gatherCost = {100, 1};
   addUse(problem, 50, 0);
   addUse(problem, 200, 1);
   addUse(problem, 50, 2);
@@ -27,7 +27,7 @@ TEST(FluidBound, EarlierReductionsMergeAmongThemselves) {
   Problem problem = makeOperations(4);
   problem.operations = {{0, 0, 0}, {0, 0, 0}, {400, 0, 0}, {0, 0, 0}};
   problem.groups = {{"a", 0, KeepRule::Free}};
-  problem.reduceCost = {100, 1};
+  problem.meshes[0].reduceCost = {100, 1};
   problem.reductions = {{0, 1, 3, 50, 0}, {0, 2, 3, 200, 0}, {0, 3, 3, 50, 0}};
   EXPECT_NEAR(fluid(problem).makespanNs, 400 + 150, kTolerance);
 }
@@ -37,7 +37,7 @@ TEST(FluidBound, EarlierReductionsMergeAmongThemselves) {
 TEST(FluidBound, GathersMergeUpToWhatFits) {
   Problem problem = makeOperations(4);
   problem.operations = {{0, 0, 0}, {0, 0, 0}, {400, 0, 0}, {0, 0, 0}};
-  problem.gatherCost = {100, 1};
+  problem.meshes[0].gatherCost = {100, 1};
   for (int64_t sizeBytes : {10, 10, 50, 50})
     addUse(problem, sizeBytes, problem.uses.size());
   problem.memoryCapBytes = 10 + 99;
@@ -55,7 +55,7 @@ TEST(FluidBound, GathersMergeUpToWhatFits) {
 // operation 2, with which the second use's copy does not fit.
 TEST(FluidBound, LaterGathersMayGoAheadOfSecondUses) {
   Problem problem = makeOperations(5);
-  problem.gatherCost = {100, 1};
+  problem.meshes[0].gatherCost = {100, 1};
   addUse(problem, 10, 0);
   problem.uses[0].last = 2;
   addUse(problem, 20, 2);
@@ -75,7 +75,7 @@ TEST(FluidBound, ReductionsMergeUpToWhatFits) {
   Problem problem = makeOperations(5);
   problem.operations = {{0, 0, 0}, {400, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
   problem.groups = {{"a", 0, KeepRule::Free}};
-  problem.reduceCost = {100, 1};
+  problem.meshes[0].reduceCost = {100, 1};
   problem.reductions = {{0, 1, 4, 50, 0}, {0, 2, 4, 50, 0}, {0, 3, 4, 10, 0}, {0, 4, 4, 10, 0}};
   problem.memoryCapBytes = 99;
   EXPECT_NEAR(fluid(problem).makespanNs, 400 + 100 + 70, kTolerance);
@@ -89,7 +89,7 @@ TEST(FluidBound, AllMayMerge) {
   Problem problem = makeOperations(9);
   for (Operation &operation : problem.operations)
     operation.durationNs = 0;
-  problem.gatherCost = problem.reduceCost = {1000, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {1000, 1};
   for (uint32_t i = 0; i < 8; ++i)
     addUse(problem, 10, i);
   EXPECT_NEAR(fluid(problem).makespanNs, 1000 + 80, kTolerance);
@@ -103,7 +103,7 @@ TEST(FluidBound, AllMayMerge) {
 /// counts is how often they are gathered. Each copy that stays saves 100 ns.
 static Problem makeRounds(int64_t capBytes) {
   Problem problem = makeOperations(6);
-  problem.gatherCost = {0, 1};
+  problem.meshes[0].gatherCost = {0, 1};
   for (uint32_t i = 0; i < 3; ++i)
     addUse(problem, 100, i);
   for (uint32_t i = 0; i < 3; ++i)
@@ -147,7 +147,7 @@ TEST(FluidBound, ObeysKeepRules) {
 /// beside operation 5; both leave room for 130 bytes.
 static Problem makeFractions() {
   Problem problem = makeOperations(8);
-  problem.gatherCost = {0, 1};
+  problem.meshes[0].gatherCost = {0, 1};
   addUse(problem, 60, 0);
   addUse(problem, 100, 1);
   problem.uses.push_back({0, 3, 3});

@@ -13,7 +13,7 @@ constexpr double kTolerance = 1e-6;
 inline Problem makeOperations(uint32_t count) {
   Problem problem;
   problem.operations.assign(count, {100, 0, 0});
-  problem.gatherCost = problem.reduceCost = {10, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {10, 1};
   return problem;
 }
 
@@ -26,7 +26,7 @@ inline void addUse(Problem &problem, int64_t sizeBytes, uint32_t operation) {
 /// last one, beside two operations of 100 ns that leave `slackBytes`.
 inline Problem makeConflict(int64_t slackBytes) {
   Problem problem = makeOperations(4);
-  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {0, 1};
   addUse(problem, 100, 0);
   addUse(problem, 100, 3);
   problem.reductions = {{0, 1, 3, 200, 0}};

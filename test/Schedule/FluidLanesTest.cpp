@@ -28,7 +28,7 @@ TEST(FluidLanes, LanesOverlapWhereMemoryAllows) {
 // reduction runs: there is room for both, since the first one ended long before.
 TEST(FluidLanes, LanesOverlapWhileComputationWaits) {
   Problem problem = makeOperations(4);
-  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {0, 1};
   problem.operations = {{100, 150, 0}, {1000, 150, 0}, {0, 0, 0}, {0, 0, 0}};
   addUse(problem, 150, 2);
   problem.reductions = {{0, 1, 3, 100, 0}, {0, 2, 3, 100, 0}};
@@ -45,8 +45,8 @@ TEST(FluidLanes, LanesOverlapWhileComputationWaits) {
 /// is room for both, nor for the reduction at work; only at position `roomy` is.
 static Problem makeExposed(uint32_t ready, uint32_t roomy, double gatherNsPerByte) {
   Problem problem = makeOperations(6);
-  problem.gatherCost = {0, gatherNsPerByte};
-  problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = {0, gatherNsPerByte};
+  problem.meshes[0].reduceCost = {0, 1};
   int64_t liveBytes[] = {950, ready == 1 ? 760 : 700, 700, 700, 701, 700};
   for (uint32_t i = 0; i < 6; ++i)
     problem.operations[i] = {100, liveBytes[i], i > 0 && i != roomy ? 700 : 0};
@@ -87,8 +87,8 @@ TEST(FluidLanes, LanesOverlapWhileComputationWaitsBeforeARun) {
 // reduction of 100 ns there, rather than for the gather of 300 ns later.
 TEST(FluidLanes, ComputationMayWaitForMemory) {
   Problem problem = makeOperations(3);
-  problem.gatherCost = {0, 3};
-  problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = {0, 3};
+  problem.meshes[0].reduceCost = {0, 1};
   addUse(problem, 100, 2);
   problem.reductions = {{0, 1, 2, 100, 0}};
   problem.memoryCapBytes = 250;
@@ -100,7 +100,7 @@ TEST(FluidLanes, ComputationMayWaitForMemory) {
 // comes first. The lanes overlap no more than the program's order allows.
 TEST(FluidLanes, GathersFollowReductionsThatMustHaveEnded) {
   Problem problem = makeOperations(3);
-  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {0, 1};
   problem.operations[1].liveBytes = 151;
   addUse(problem, 100, 0);
   addUse(problem, 50, 2);
@@ -114,7 +114,7 @@ TEST(FluidLanes, GathersFollowReductionsThatMustHaveEnded) {
 // A smaller gather behind them may be launched earlier, and need not follow the reduction.
 TEST(FluidLanes, SmallerGathersNeedNotFollowReductions) {
   Problem problem = makeOperations(4);
-  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {0, 1};
   problem.operations[1].liveBytes = 151;
   addUse(problem, 100, 0);
   addUse(problem, 50, 2);
@@ -154,12 +154,12 @@ TEST(FluidLanes, GathersAndReductionsTakeTurns) {
 TEST(FluidLanes, ReplicasTakeTheirTime) {
   Problem problem = makeOperations(4);
   problem.operations[2].durationNs = problem.operations[3].durationNs = 0;
-  problem.reduceCost = {0, 0.001};
-  problem.acrossCost = {0, 10};
+  problem.meshes[0].reduceCost = {0, 0.001};
+  problem.meshes[0].acrossCost = {0, 10};
   problem.groups = {{"a", 40}, {"b", 40}};
   problem.reductions = {{0, 1, 2, 40, 20}, {1, 2, 3, 40, 20}};
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 400, 0.1);
-  problem.acrossCost.reset();
+  problem.meshes[0].acrossCost.reset();
   EXPECT_NEAR(fluid(problem).makespanNs, 200, 0.1);
 }
 
@@ -168,9 +168,9 @@ TEST(FluidLanes, ReplicasTakeTheirTime) {
 TEST(FluidLanes, ReplicasShareTheNetwork) {
   Problem problem = makeOperations(4);
   problem.operations[2].durationNs = problem.operations[3].durationNs = 0;
-  problem.gatherCost = {0, 1};
-  problem.reduceCost = {0, 0.001};
-  problem.acrossCost = {0, 10};
+  problem.meshes[0].gatherCost = {0, 1};
+  problem.meshes[0].reduceCost = {0, 0.001};
+  problem.meshes[0].acrossCost = {0, 10};
   addUse(problem, 300, 3);
   problem.groups.insert(problem.groups.end(), {{"a", 40}, {"b", 40}});
   problem.reductions = {{1, 1, 2, 40, 20}, {2, 2, 3, 40, 20}};

@@ -14,7 +14,7 @@ static Problem makeTwoGroups() {
   problem.operations = {{10, 10, 0}, {10, 50, 0}, {10, 10, 0}};
   problem.groups = {{"a", 100}, {"b", 100}};
   problem.uses = {{0, 0, 0}, {1, 2, 2}};
-  problem.gatherCost = problem.reduceCost = {5, .1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {5, .1};
   problem.memoryCapBytes = 220;
   return problem;
 }

@@ -14,7 +14,7 @@ namespace {
 Problem makeProblem(size_t numOperations) {
   Problem problem;
   problem.operations.assign(numOperations, {100, 10, 0});
-  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {0, 1};
   return problem;
 }
 

@@ -26,7 +26,7 @@ static Problem makeProblem(size_t numOperations) {
 // before its use are 0, 19, 24 and so on; those at 11 to 18 and at 2 to 9 come from the launch.
 TEST(RandomMove, GatesGathersNearTheirLaunch) {
   Problem problem = makeProblem(40);
-  problem.gatherCost = {0, 10};
+  problem.meshes[0].gatherCost = {0, 10};
   problem.groups = {{"a", 100}};
   problem.uses = {{0, 39, 39}};
   SearchSpace space(problem);

@@ -13,7 +13,7 @@ using namespace fsdp::schedule;
 static constexpr uint64_t kNumProblems = 150;
 
 // Never better than the best of all plans, nearly always as good, and between bound and optimum
-// there is what the bound lacks. With replicas, where no exact search follows, a little less often.
+// there is what the bound lacks. With replicas a little less often.
 TEST(OptimizeExhaustive, FindsTheBestPlanOfTinyProblems) {
   struct {
     double logarithms = 0;
@@ -34,7 +34,7 @@ TEST(OptimizeExhaustive, FindsTheBestPlanOfTinyProblems) {
       ASSERT_LE(peakOf(problem, outcome->plan).bytes, caps[i]);
       ASSERT_GE(outcome->makespanNs, optima[i] * (1 - 1e-12));
       ASSERT_LE(outcome->bound.makespanNs, optima[i] * (1 + 1e-9));
-      auto &count = problem.acrossCost ? replicated : plain;
+      auto &count = problem.hasReplicas() ? replicated : plain;
       count.logarithms += std::log(outcome->makespanNs / optima[i]);
       count.numOptimal += outcome->makespanNs <= optima[i] * (1 + 1e-12);
       ++count.numCases;

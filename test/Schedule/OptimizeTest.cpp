@@ -16,7 +16,7 @@ namespace {
 Problem makeProblem(size_t numOperations) {
   Problem problem;
   problem.operations.assign(numOperations, {100, 0, 0});
-  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {0, 1};
   return problem;
 }
 
@@ -80,7 +80,7 @@ TEST(Optimize, GathersAgainWhereNothingElseFits) {
 // 300 ns, b's from 300 to 600, its operations until 800, then a's last.
 TEST(Optimize, KeepsWhereTheLaneIsTheBottleneck) {
   Problem problem = makeSandwich();
-  problem.gatherCost.nsPerByte = 6;
+  problem.meshes[0].gatherCost.nsPerByte = 6;
   problem.memoryCapBytes = 100;
   Outcome outcome = solve(problem);
   EXPECT_DOUBLE_EQ(outcome.makespanNs, 900);
@@ -113,7 +113,7 @@ TEST(Optimize, WaitsForReductionsAsLateAsThePeakAllows) {
 TEST(Optimize, MergesWhereLatencyDominates) {
   Problem problem = makeProblem(2);
   problem.operations = {{10, 0, 0}, {10, 0, 0}};
-  problem.gatherCost = {100, 1};
+  problem.meshes[0].gatherCost = {100, 1};
   problem.groups = {{"a", 10}, {"b", 10}};
   problem.uses = {{0, 0, 0}, {1, 1, 1}};
   EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 140);
@@ -125,7 +125,7 @@ TEST(Optimize, MergesReductionsWhereLatencyDominates) {
   Problem problem = makeProblem(4);
   for (Operation &operation : problem.operations)
     operation.durationNs = 10;
-  problem.reduceCost = {100, 1};
+  problem.meshes[0].reduceCost = {100, 1};
   problem.groups = {{"a", 10}, {"b", 10}};
   problem.reductions = {{0, 1, 2, 10, 5}, {1, 2, 3, 10, 5}};
   EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 160);
@@ -135,10 +135,10 @@ TEST(Optimize, MergesReductionsWhereLatencyDominates) {
 // A group that must stay gathered stays, one that must not does not, whatever it costs.
 TEST(Optimize, ObeysRulesOfGroups) {
   Problem problem = makeSandwich();
-  problem.gatherCost.nsPerByte = 6;
+  problem.meshes[0].gatherCost.nsPerByte = 6;
   problem.groups[0].keep = KeepRule::Never;
   EXPECT_EQ(solve(problem).plan.kept, (std::vector<uint8_t>{0, 0, 0}));
-  problem.gatherCost.nsPerByte = 1;
+  problem.meshes[0].gatherCost.nsPerByte = 1;
   problem.groups[0].keep = KeepRule::Always;
   EXPECT_EQ(solve(problem).plan.kept, (std::vector<uint8_t>{0, 0, 1}));
 }
@@ -241,7 +241,7 @@ TEST(Optimize, TakesNoMoreSimulationsForLongerSteps) {
   constexpr int64_t kBudget = 200, kPolicies = 10, kRobust = 5;
   for (uint32_t groups : {4u, 16u, 64u}) {
     Problem problem = makeProblem(2 * groups);
-    problem.gatherCost = problem.reduceCost = {60, 2};
+    problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {60, 2};
     for (uint32_t i = 0; i < groups; ++i)
       problem.groups.push_back({std::to_string(i), 50});
     for (uint32_t i = 0; i < 2 * groups; ++i)
@@ -260,7 +260,7 @@ TEST(Optimize, TakesNoMoreSimulationsForLongerSteps) {
 // no launch moves more, and a group that is larger than the limit goes alone.
 TEST(Optimize, KeepsBucketsBelowTheLimit) {
   Problem problem = makeProblem(12);
-  problem.gatherCost = problem.reduceCost = {1000, 0.01};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {1000, 0.01};
   for (uint32_t i = 0; i < 6; ++i) {
     problem.groups.push_back({std::to_string(i), i == 3 ? 250 : 50});
     problem.uses.push_back({i, i, i});
@@ -296,7 +296,7 @@ TEST(Optimize, KeepsBucketsBelowTheLimit) {
 // moment of the network may not be long enough for.
 TEST(Optimize, PrefersWhatIsBetterUnderJitter) {
   Problem problem = makeSandwich();
-  problem.gatherCost.nsPerByte = 2;
+  problem.meshes[0].gatherCost.nsPerByte = 2;
   problem.memoryCapBytes = 100;
   Jitter jitter{.computeSpread = 0, .networkSpread = .6, .samples = 200, .seed = 1};
   Outcome plain = solve(problem), robust = solve(problem, {.jitter = jitter});

@@ -24,7 +24,7 @@ Problem makeRootAndBlocks() {
                   {0, 8, 15}, {3, 9, 10}, {2, 11, 12}, {1, 13, 14}};
   problem.reductions = {
       {3, 11, 16, 20, 5}, {2, 13, 17, 20, 5}, {1, 15, 18, 20, 5}, {0, 16, 19, 10, 5}};
-  problem.gatherCost = problem.reduceCost = {1, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {1, 1};
   return problem;
 }
 
@@ -105,7 +105,7 @@ TEST(XlaLatencyHiding, LaunchesAsLateAsHides) {
   EXPECT_EQ(gates, (std::vector<uint32_t>{0, 0, 2, 4, 8, 10, 12}));
   // At 150 ns two operations ahead, and the lane does one after the other: block 2's backward by
   // 900 (gate 7), with 1's by 1100 from 950 on (9).
-  problem.gatherCost = {150, 0};
+  problem.meshes[0].gatherCost = {150, 0};
   decisions = decideAs(problem, Peer::XlaLatencyHiding);
   EXPECT_EQ(decisions.gathers[4].gate, 7u);
   EXPECT_EQ(decisions.gathers[5].gate, 9u);

@@ -14,7 +14,7 @@ static Problem makeSmall() {
   problem.groups = {{"a", 100}};
   problem.uses = {{0, 0, 0}, {0, 1, 1}};
   problem.reductions = {{0, 2, 2, 100, 50}};
-  problem.gatherCost = problem.reduceCost = {5, 1};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {5, 1};
   return problem;
 }
 
@@ -61,7 +61,7 @@ TEST(Problem, SaysWhatIsWrong) {
   EXPECT_EQ(wrongAfter([](Problem &p) { p.reductions.push_back({0, 1, 2, 4, 2}); }),
             "reduction 1 of group 'a' is ready at position 1 and stands after one that is ready at "
             "2");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.reduceCost.nsPerByte = -1; }),
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.meshes[0].reduceCost.nsPerByte = -1; }),
             "a reduction takes 5.000000 ns and -1.000000 ns per byte");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.laneContention = 2.5; }),
             "lane contention is 2.500000, expected a factor from 1 to 2");

@@ -15,8 +15,8 @@ static Problem makeChain(uint32_t count) {
     problem.groups.push_back({std::to_string(i), 100, KeepRule::Free});
     problem.uses.push_back({i, i, i});
   }
-  problem.gatherCost = {10, 1};
-  problem.reduceCost = {20, 2};
+  problem.meshes[0].gatherCost = {10, 1};
+  problem.meshes[0].reduceCost = {20, 2};
   return problem;
 }
 
@@ -56,8 +56,8 @@ TEST(QuickBound, ReplicasFollowReductions) {
   problem.operations = {{100, 0, 0}, {0, 0, 0}, {0, 0, 0}};
   problem.groups = {{"a", 100}, {"b", 100}};
   problem.reductions = {{0, 1, 1, 100, 50}, {1, 1, 2, 100, 50}};
-  problem.reduceCost = {0, 1};
-  problem.acrossCost = {0, 4};
+  problem.meshes[0].reduceCost = {0, 1};
+  problem.meshes[0].acrossCost = {0, 4};
   EXPECT_EQ(quickBound(problem).makespanNs, 100 + 100 + 2 * 200);
   problem.reductions.pop_back();
   EXPECT_EQ(quickBound(problem).makespanNs, 100 + 100 + 200);

@@ -8,6 +8,21 @@
 
 using namespace fsdp::schedule;
 
+/// Sometimes some groups are of a second mesh.
+static void addMesh(Random &random, Problem &problem) {
+  if (!random.chance(0.25))
+    return;
+  Mesh mesh = problem.meshes.front();
+  double factor = double(random.integer(0, 3));
+  for (CollectiveCost *cost : {&mesh.gatherCost, &mesh.reduceCost})
+    *cost = {cost->latencyNs * factor, cost->nsPerByte * double(random.integer(1, 3))};
+  if (random.chance(0.5))
+    mesh.acrossCost = mesh.acrossCost ? std::nullopt : std::optional(mesh.reduceCost);
+  problem.meshes.push_back(mesh);
+  for (Group &group : problem.groups)
+    group.mesh = uint32_t(random.integer(0, 1));
+}
+
 namespace {
 
 class StepBuilder {
@@ -122,8 +137,8 @@ Problem StepBuilder::build() {
                       double(bytes) * nsPerByte * computeRatio * random.real(0.4, 2)});
   }
   double latencyNs = meanBytes * nsPerByte * random.real(0, 1);
-  problem.gatherCost = {latencyNs, nsPerByte};
-  problem.reduceCost = {latencyNs, nsPerByte * random.real(0.5, 1.5)};
+  problem.meshes[0].gatherCost = {latencyNs, nsPerByte};
+  problem.meshes[0].reduceCost = {latencyNs, nsPerByte * random.real(0.5, 1.5)};
   problem.oneLane = random.chance(0.35);
   static constexpr double kLaneContention[] = {1, 1, 1.5, 2};
   static constexpr double kComputeContention[] = {1, 1, 1.07, 1.15};
@@ -148,7 +163,7 @@ Problem StepBuilder::build() {
   finish();
   if (random.chance(0.3)) {
     double perByte = nsPerByte * double(shardFraction) * random.real(0.1, 1.5);
-    problem.acrossCost = {latencyNs * random.real(0, 2), perByte};
+    problem.meshes[0].acrossCost = {latencyNs * random.real(0, 2), perByte};
     problem.acrossContention =
         random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
@@ -160,6 +175,7 @@ Problem StepBuilder::build() {
         group.chunk = {ranks, group.gatheredBytes / ranks,
                        double(group.gatheredBytes) * nsPerByte * random.real(0, 0.1), cost};
   }
+  addMesh(random, problem);
   return std::move(problem);
 }
 
@@ -174,14 +190,14 @@ static void finishTiny(Random &random, Problem &problem) {
     int64_t most = std::min(problem.operations[i - 1].liveBytes, problem.operations[i].liveBytes);
     problem.operations[i].carriedBytes = random.integer(0, most);
   }
-  problem.gatherCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
-  problem.reduceCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
+  problem.meshes[0].gatherCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
+  problem.meshes[0].reduceCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
   problem.oneLane = random.chance(0.3);
   problem.laneContention = random.chance(0.3) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   problem.computeContention = random.chance(0.3) ? 1.25 : 1;
   sortEvents(problem);
   if (random.chance(0.3)) {
-    problem.acrossCost = {double(random.integer(0, 5)), double(random.integer(1, 8))};
+    problem.meshes[0].acrossCost = {double(random.integer(0, 5)), double(random.integer(1, 8))};
     problem.acrossContention =
         random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
@@ -192,6 +208,7 @@ static void finishTiny(Random &random, Problem &problem) {
         group.chunk = {2, random.integer(0, group.gatheredBytes), double(random.integer(0, 3)),
                        cost};
   }
+  addMesh(random, problem);
 }
 
 Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {

@@ -18,7 +18,7 @@ Problem makeTwoGroups() {
   problem.groups = {{"a", 10}, {"b", 10}};
   problem.uses = {{0, 0, 0}, {1, 1, 1}, {1, 2, 2}, {0, 3, 3}};
   problem.reductions = {{1, 3, 5, 10, 5}, {0, 4, 4, 10, 5}};
-  problem.gatherCost = problem.reduceCost = {5, 3};
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = {5, 3};
   return problem;
 }
 
@@ -111,10 +111,10 @@ TEST(Simulate, SharesALane) {
 // for the reduction and then for that.
 TEST(Simulate, GoesOnOverReplicas) {
   Problem problem = makeTwoGroups();
-  problem.acrossCost = {5, 4};
+  problem.meshes[0].acrossCost = {5, 4};
   Timeline timeline = simulate(problem, makePlan());
-  expectInterval(timeline.across[0], 405, 430);
-  expectInterval(timeline.across[1], 540, 565);
+  expectInterval(*timeline.across[0], 405, 430);
+  expectInterval(*timeline.across[1], 540, 565);
   expectInterval(timeline.operations[4], 565, 665);
   EXPECT_EQ(timeline.exposedReductionNs, (std::vector<double>{0, 35}));
   EXPECT_EQ(timeline.exposedAcrossNs, (std::vector<double>{0, 25}));
@@ -126,17 +126,17 @@ TEST(Simulate, GoesOnOverReplicas) {
 // reduction of a, which is 505..540, and a 605..805. Both wait for their updates alone.
 TEST(Simulate, ReplicasHaveALaneOfTheirOwn) {
   Problem problem = makeTwoGroups();
-  problem.acrossCost = {0, 40};
+  problem.meshes[0].acrossCost = {0, 40};
   Timeline timeline = simulate(problem, makePlan());
-  expectInterval(timeline.across[0], 405, 605);
+  expectInterval(*timeline.across[0], 405, 605);
   expectInterval(timeline.reductions[1], 505, 540);
-  expectInterval(timeline.across[1], 605, 805);
+  expectInterval(*timeline.across[1], 605, 805);
   expectInterval(timeline.operations[4], 805, 905);
   // Where both share a network, the reduction takes 70 and as much is added to b's way.
   problem.acrossContention = 2;
   timeline = simulate(problem, makePlan());
   expectInterval(timeline.reductions[1], 505, 575);
-  expectInterval(timeline.across[0], 405, 640);
+  expectInterval(*timeline.across[0], 405, 640);
 }
 
 // The wait for a reduction stands before the launch of gathers at the same position.
@@ -184,7 +184,7 @@ TEST(Simulate, EndsWithTheLastCollective) {
   problem.operations.assign(2, {10, 0, 0});
   problem.groups = {{"a", 1}};
   problem.uses = {{0, 1, 1}};
-  problem.gatherCost = {100, 0};
+  problem.meshes[0].gatherCost = {100, 0};
   Plan plan;
   plan.kept = {0};
   plan.gathers = {{{0}, 0}};

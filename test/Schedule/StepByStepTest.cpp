@@ -82,7 +82,8 @@ void StepByStep::append(uint32_t position) {
         program.push_back({Kind::WaitForGathers, i});
   for (uint32_t i = 0; i < plan.reductions.size(); ++i)
     for (uint32_t reduction : plan.reductions[i].reductions)
-      if (problem.acrossCost && problem.reductions[reduction].update == position)
+      if (problem.meshOfReduction(reduction).acrossCost &&
+          problem.reductions[reduction].update == position)
         program.push_back({Kind::WaitForReplicas, i});
   program.push_back({Kind::Compute, position});
 }
@@ -93,7 +94,7 @@ void StepByStep::launch(const Instruction &instruction) {
     const std::vector<uint32_t> &uses = plan.gathers[instruction.index].uses;
     for (uint32_t use : uses)
       bytes += problem.groups[problem.uses[use].group].gatheredBytes;
-    double durationNs = problem.gatherCost.durationNs(bytes);
+    double durationNs = problem.meshOfUse(uses.front()).gatherCost.durationNs(bytes);
     if (plan.isChunked(uses.front())) {
       durationNs = 0;
       for (uint32_t use : uses) // all drawn groups have the same costs
@@ -109,10 +110,11 @@ void StepByStep::launch(const Instruction &instruction) {
     bytes += problem.reductions[reduction].inputBytes;
     reducedBytes += problem.reductions[reduction].outputBytes;
   }
+  const Mesh &mesh = problem.meshOfReduction(plan.reductions[instruction.index].reductions.front());
   lanes[problem.oneLane || plan.shareLane ? 0 : 1].push_back(
-      {Reductions, instruction.index, problem.reduceCost.durationNs(bytes)});
-  if (problem.acrossCost)
-    lanes[2].push_back({Replicas, instruction.index, problem.acrossCost->durationNs(reducedBytes)});
+      {Reductions, instruction.index, mesh.reduceCost.durationNs(bytes)});
+  if (mesh.acrossCost)
+    lanes[2].push_back({Replicas, instruction.index, mesh.acrossCost->durationNs(reducedBytes)});
 }
 
 /// Over replicas, only once the reduction is done.

@@ -5,6 +5,7 @@ FSDP2 sums in rank order here (det_rs), as the compiled step does over `local` a
 """
 
 import json
+import re
 import unittest
 
 import checkpoints
@@ -92,6 +93,24 @@ class GroupMeshes(harness.Comparison):
                 self.compare(MLP, MIXED, mixed=True, reduce_dtype=reduce_dtype,
                              capture=("--param-dtype", "bfloat16"),
                              more=f"param-dtype=bfloat16 reduce-dtype={reduce_dtype}")  # fmt: skip
+
+    def test_schedules(self):
+        """Schedules that are searched for change no bit, and gather again where a cap asks for it."""
+        meshes = {"layers.0": HYBRID, "layers.2": HYBRID}
+        workspace = self.workspace(LLAMA, harness.ADAMW, ())
+        run, outcome = self.expect(workspace, RANKS, GROUPS, mesh_of=meshes, det_rs=True)
+        path = self.write(workspace, config_of(meshes))
+        for more in ("schedule=auto device=h100", "schedule=asap", self.capped(workspace, path)):
+            with self.subTest(more):
+                binary = workspace.compile("dp=4", "auto", config=path, more=more)
+                log, saved = harness.train(workspace, binary, RANKS, run.steps, "local")
+                self.check_bits(run, outcome, log, saved)
+
+    def capped(self, workspace, path):
+        with self.assertRaises(harness.CommandFailed) as refusal:
+            workspace.plan("dp=4", "auto", config=path, more="schedule=auto memory-cap=1 recompute=cheap")
+        least = int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
+        return f"schedule=auto recompute=cheap memory-cap={least + least // 20}"
 
     def test_divide_factor(self):
         """The number of all ranks, which is also that of one group's shards."""

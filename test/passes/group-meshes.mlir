@@ -17,6 +17,8 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/chunks.yaml 2>&1 | FileCheck %s --check-prefix=CHUNKS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="config=%t/sync.yaml microbatches=2" 2>&1 | FileCheck %s --check-prefix=NOREPLICAS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="config=%t/meshes.yaml schedule=auto device=h100" 2>&1 | FileCheck %s --check-prefix=SEARCH
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="config=%t/hybrid.yaml schedule=auto device=h100 up-to=scheduled report=%t/searched.json" | FileCheck %s --check-prefix=SEARCHED
+// RUN: FileCheck %s --check-prefix=PREDICTED --input-file=%t/searched.json
 
 // The model's mesh is declared first, then those that groups name, each once.
 // GROUPS: fsdp.mesh @mesh <dp = 4>
@@ -91,7 +93,21 @@
 // STAGES: microbatches 2 in order 1f1b of stages e, layers.1
 // STAGES: group layers.0: mesh of its own: replicate = 2, shard = 2
 
-// SEARCH: meshes.yaml:{{[0-9]+}}:{{[0-9]+}}: error: schedules are searched for where all gathers meet the same ranks, but the mesh of group @layers.1 shards over 1 and that of @layers.0 over 2; use schedule=fsdp2, or leave out the mesh of groups
+// SEARCH: meshes.yaml:{{[0-9]+}}:{{[0-9]+}}: error: schedules are searched for where all groups are sharded or none, but the mesh of group @layers.1 has one shard; use schedule=fsdp2, or leave out the mesh of groups
+// Launches of several groups are of one mesh; reductions go on where there are replicas.
+// SEARCHED-NOT: over ["shard"] {{.*}} coalesced
+// SEARCHED: %[[R0:.+]] = fsdp.reduce_scatter.start @layers.0({{.*}}) over ["shard"] avg bwd on reduce :
+// SEARCHED-NEXT: fsdp.all_reduce.start %[[R0]] over ["replicate"] avg bwd on replicate
+// SEARCHED-NOT: over ["shard"] {{.*}} coalesced
+// SEARCHED: fsdp.reduce_scatter.start @layers.1({{.*}}) over ["dp"] avg bwd on reduce :
+// SEARCHED-NEXT: fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on reduce coalesced :
+
+// PREDICTED: "launches": [
+// PREDICTED: "kind": "all_reduce",
+// PREDICTED-NEXT: "groups": [
+// PREDICTED-NEXT: "layers.0"
+// PREDICTED-NOT: "kind": "all_reduce"
+
 // FLAG: meshes.yaml:4:{{[0-9]+}}: error: mesh of group 'layers.0' is replicate=2,shard=2, of 4 ranks, but the model's is dp=8, of 8; give the group a mesh of as many ranks, or leave its mesh out
 
 //--- meshes.yaml
@@ -100,6 +116,13 @@ groups:
   - modules: ["layers.0"]
     mesh: {replicate: 2, shard: 2}
   - {modules: ["layers.1"], mesh: {replicate: 4, shard: 1}}
+
+//--- hybrid.yaml
+mesh: {dp: 4}
+groups:
+  - modules: ["layers.0"]
+    mesh: {replicate: 2, shard: 2}
+  - {modules: ["layers.1"]}
 
 //--- stages.yaml
 mesh: {dp: 4}

@@ -65,8 +65,8 @@
 // MODULE: fsdp.chunk(
 // MODULE-NOT: fsdp.chunk(
 
-// Searches know gathers of one size.
-// SEARCH: schedules are searched for where all gathers meet the same ranks, but reshard_after_forward of group @layers.0 is 2; use schedule=fsdp2, or reshard_after_forward true, false or auto
+// Searches decide that themselves.
+// SEARCH: schedules are searched for where it is decided which groups keep chunks, but reshard_after_forward of group @layers.0 is 2; use schedule=fsdp2, or reshard_after_forward true, false or auto
 
 // As in FSDP2, 1 rank means that nothing is resharded, all ranks that nothing is kept.
 // ONE: fsdp.group @layers.0 {{.*}} reshard_after_forward false

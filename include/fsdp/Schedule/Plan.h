@@ -14,14 +14,14 @@ namespace fsdp::schedule {
 
 /// Gathers that are launched together and complete together. A group has one copy at a time: it is
 /// not gathered again while its previous use's copy is there. All of them are gathered from chunks,
-/// or none.
+/// or none, and their groups are of one mesh.
 struct GatherBucket {
   std::vector<uint32_t> uses; // in order of use
   uint32_t launch = 0;        // position
   bool operator==(const GatherBucket &) const = default;
 };
 
-/// Reductions that are launched together and complete together.
+/// Reductions of one mesh that are launched together and complete together.
 struct ReductionBucket {
   std::vector<uint32_t> reductions; // in order of readiness
   uint32_t launch = 0;              // position; at least the last member's `ready`

@@ -70,12 +70,22 @@ struct Chunk {
   CollectiveCost gatherCost; // among the neighbours; per byte of the full parameters
 };
 
+/// What the collectives of groups that meet the same ranks cost. Those of several meshes are never
+/// one bucket.
+struct Mesh {
+  CollectiveCost gatherCost, reduceCost;
+  /// Where groups have replicas: a reduction's shard goes on over these, on a lane of its own that
+  /// begins with it when the reduction has ended; `update` waits for it. Per byte of the output.
+  std::optional<CollectiveCost> acrossCost = std::nullopt;
+};
+
 struct Group {
   std::string name;          // for people
   int64_t gatheredBytes = 0; // of the full parameters, on each rank
   KeepRule keep = KeepRule::Free;
   /// Where uses behind the first may be gathered from chunks that the use before them leaves.
   std::optional<Chunk> chunk = std::nullopt;
+  uint32_t mesh = 0;
 };
 
 /// The gradients of a group, from when all are there until its shards are updated.
@@ -92,10 +102,7 @@ struct Problem {
   std::vector<Group> groups;
   std::vector<Use> uses;             // by (first, last)
   std::vector<Reduction> reductions; // by (ready, update)
-  CollectiveCost gatherCost, reduceCost;
-  /// Where groups have replicas: a reduction's shard goes on over these, on a lane of its own that
-  /// begins with it when the reduction has ended; `update` waits for it. Per byte of the output.
-  std::optional<CollectiveCost> acrossCost;
+  std::vector<Mesh> meshes = std::vector<Mesh>(1); // at least one
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
   /// The host issues work long before it runs, as for every GPU. Only what eager FSDP2 does depends
@@ -117,12 +124,21 @@ struct Problem {
 
   /// By position: when it is reached if computation never waits.
   std::vector<double> reachedNs() const;
+  const Mesh &meshOf(const Group &group) const { return meshes[group.mesh]; }
+  const Mesh &meshOfUse(uint32_t use) const { return meshOf(groups[uses[use].group]); }
+  const Mesh &meshOfReduction(uint32_t reduction) const {
+    return meshOf(groups[reductions[reduction].group]);
+  }
+  bool hasReplicas() const;
   const CollectiveCost &gatherCostOf(uint32_t use, bool isChunked) const {
-    return isChunked ? groups[uses[use].group].chunk->gatherCost : gatherCost;
+    return isChunked ? groups[uses[use].group].chunk->gatherCost : meshOfUse(use).gatherCost;
   }
   /// Of the gather of these uses in one launch, of which those in `chunked`, by use, are gathered
   /// from chunks (Plan.h). Empty: none is.
   double gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const;
+  /// Of the reduction of these in one launch, and of what follows over replicas; none: 0.
+  double reduceNs(std::span<const uint32_t> bucket) const;
+  double acrossNs(std::span<const uint32_t> bucket) const;
 
   /// The use of the same group before `use` (after it); none for the first (last).
   std::vector<int32_t> previousUses() const;

@@ -27,7 +27,7 @@ struct Timeline {
   std::vector<Interval> operations; // by operation
   std::vector<Interval> gathers;    // by bucket
   std::vector<Interval> reductions; // by bucket
-  std::vector<Interval> across;     // over replicas, by bucket of reductions; empty without these
+  std::vector<std::optional<Interval>> across; // over replicas, by bucket of reductions
   /// By bucket: how long the compute stream stood still for it.
   std::vector<double> exposedGatherNs, exposedReductionNs, exposedAcrossNs;
 };

@@ -53,20 +53,33 @@ static bool servedByCopy(const Problem &problem, int32_t previous, const Use &us
   return previous >= 0 && problem.groups[use.group].keep == KeepRule::Always;
 }
 
-/// Where a gather may be one of chunks, which costs less or more.
-static void addLeastCost(const CollectiveCost &whole, GatherWindow &window) {
-  const CollectiveCost &chunked = window.chunk->gatherCost;
-  window.leastCost = {std::min(whole.latencyNs, chunked.latencyNs),
-                      std::min(whole.nsPerByte, chunked.nsPerByte)};
-  if (whole.latencyNs > 0)
-    window.leastLatencyShare = window.leastCost.latencyNs / whole.latencyNs;
-  if (whole.nsPerByte > 0)
-    window.leastByteShare = window.leastCost.nsPerByte / whole.nsPerByte;
+static double shareOf(double part, double whole) { return whole > 0 ? part / whole : 1; }
+
+static CostShares sharesOf(const CollectiveCost &cost, const CollectiveCost &dearest) {
+  return {shareOf(cost.nsPerByte, dearest.nsPerByte), shareOf(cost.latencyNs, dearest.latencyNs)};
+}
+
+static CollectiveCost mostOf(const CollectiveCost &a, const CollectiveCost &b) {
+  return {std::max(a.latencyNs, b.latencyNs), std::max(a.nsPerByte, b.nsPerByte)};
+}
+
+static CollectiveCost leastOf(const CollectiveCost &a, const CollectiveCost &b) {
+  return {std::min(a.latencyNs, b.latencyNs), std::min(a.nsPerByte, b.nsPerByte)};
+}
+
+static void findDearest(const Problem &problem, CollectiveWindows &windows) {
+  for (const Mesh &mesh : problem.meshes) {
+    windows.gatherCost = mostOf(windows.gatherCost, mesh.gatherCost);
+    windows.reduceCost = mostOf(windows.reduceCost, mesh.reduceCost);
+    if (mesh.acrossCost)
+      windows.acrossCost = mostOf(windows.acrossCost.value_or(CollectiveCost()), *mesh.acrossCost);
+  }
 }
 
 static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
                                                    const std::vector<int32_t> &previous,
-                                                   const std::vector<int64_t> &slack) {
+                                                   const std::vector<int64_t> &slack,
+                                                   const CollectiveCost &dearest) {
   std::vector<GatherWindow> windows;
   LastBelow tight; // operations before the use
   uint32_t next = 0;
@@ -86,12 +99,14 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
     window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
                       window.gate == window.keptFrom;
     const Group &group = problem.groups[use.group];
-    window.leastCost = problem.gatherCost;
+    window.cost = window.leastCost = problem.meshOf(group).gatherCost;
     if (last = tight.find(group.chunk ? group.chunk->bytes : 0);
         mayChunk(problem, u, previous[u]) && (!last || *last < window.keptFrom)) {
       window.chunk = group.chunk;
-      addLeastCost(problem.gatherCost, window);
+      window.leastCost = leastOf(window.cost, group.chunk->gatherCost);
     }
+    window.shares = sharesOf(window.cost, dearest);
+    window.leastShares = sharesOf(window.leastCost, dearest);
     // Whatever it is merged with is used no later than the use before this one.
     window.mergeable = !windows.empty() && window.gate <= windows.back().first;
     windows.push_back(window);
@@ -100,7 +115,8 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
 }
 
 static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
-                                                         const std::vector<int64_t> &slack) {
+                                                         const std::vector<int64_t> &slack,
+                                                         const CollectiveWindows &dearest) {
   std::vector<ReductionWindow> windows(problem.reductions.size());
   LastBelow tight; // operations from `ready` on; the sequence runs backwards
   uint32_t next = problem.operations.size();
@@ -112,6 +128,11 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
     window.inputBytes = reduction.inputBytes;
     window.outputBytes = reduction.outputBytes;
     window.excessBytes = reduction.inputBytes - reduction.outputBytes;
+    const Mesh &mesh = problem.meshOfReduction(uint32_t(r));
+    window.cost = mesh.reduceCost;
+    window.shares = sharesOf(window.cost, dearest.reduceCost);
+    if ((window.acrossCost = mesh.acrossCost))
+      window.acrossByteShare = shareOf(mesh.acrossCost->nsPerByte, dearest.acrossCost->nsPerByte);
     while (next > reduction.ready) {
       --next;
       tight.push(next, slack[next]);
@@ -127,9 +148,9 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
 CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   CollectiveWindows windows;
-  windows.hasReplicas = problem.acrossCost.has_value();
+  findDearest(problem, windows);
   windows.slackBytes = findSlack(problem);
-  windows.gathers = findGatherWindows(problem, previous, windows.slackBytes);
-  windows.reductions = findReductionWindows(problem, windows.slackBytes);
+  windows.gathers = findGatherWindows(problem, previous, windows.slackBytes, windows.gatherCost);
+  windows.reductions = findReductionWindows(problem, windows.slackBytes, windows);
   return windows;
 }

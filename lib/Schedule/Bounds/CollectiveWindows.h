@@ -13,6 +13,10 @@
 
 namespace fsdp::schedule {
 
+struct CostShares {
+  double byte = 1, latency = 1;
+};
+
 /// A use that is not always served by an earlier copy, so that a plan may gather for it.
 struct GatherWindow {
   uint32_t use = 0;
@@ -23,9 +27,9 @@ struct GatherWindow {
   bool keepable = false; // the previous use's copy may stay and fits until `first`
   /// Chunks of the previous use's copy may stay, and fit until `first`.
   std::optional<Chunk> chunk = std::nullopt;
-  /// The least that a gather for it costs, and its shares of what one from all ranks costs.
-  CollectiveCost leastCost;
-  double leastByteShare = 1, leastLatencyShare = 1;
+  /// What a gather for it costs from all ranks, and at least; as shares of the dearest mesh's.
+  CollectiveCost cost, leastCost;
+  CostShares shares, leastShares;
   /// Its copy may come with that of an earlier use in one bucket.
   bool mergeable = false;
 };
@@ -37,6 +41,10 @@ struct ReductionWindow {
   int64_t inputBytes = 0, outputBytes = 0;
   /// By how much the input exceeds the reduced shard, which is live under every plan.
   int64_t excessBytes = 0;
+  CollectiveCost cost;
+  CostShares shares; // of the dearest mesh's
+  std::optional<CollectiveCost> acrossCost = std::nullopt;
+  double acrossByteShare = 0; // none over replicas: 0
   /// It may wait for a later reduction, to go with it in one bucket.
   bool mergeable = false;
 };
@@ -44,7 +52,9 @@ struct ReductionWindow {
 struct CollectiveWindows {
   std::vector<GatherWindow> gathers;       // in order of use
   std::vector<ReductionWindow> reductions; // by reduction
-  bool hasReplicas = false;                // for which updates wait
+  /// The dearest of all meshes, of which windows have shares.
+  CollectiveCost gatherCost, reduceCost;
+  std::optional<CollectiveCost> acrossCost = std::nullopt; // none: no update waits for replicas
   /// By operation: bytes between the cap and what is live under every plan. Negative where no plan
   /// exists.
   std::vector<int64_t> slackBytes;

@@ -41,10 +41,10 @@ static double serialNs(const Problem &problem) {
   for (const Operation &operation : problem.operations)
     ns += operation.durationNs;
   for (const Use &use : problem.uses)
-    ns += problem.gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
-  for (const Reduction &reduction : problem.reductions)
-    ns += problem.reduceCost.durationNs(reduction.inputBytes) +
-          (problem.acrossCost ? problem.acrossCost->durationNs(reduction.outputBytes) : 0);
+    ns += problem.meshOf(problem.groups[use.group])
+              .gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
+  for (uint32_t i = 0; i < problem.reductions.size(); ++i)
+    ns += problem.reduceNs({&i, 1}) + problem.acrossNs({&i, 1});
   return ns;
 }
 
@@ -65,11 +65,11 @@ static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &op
   model.timeUnitNs = roundToUnit(totalNs / 1024);
 
   LaneCosts costs;
-  costs.gatherPerByte = problem.gatherCost.nsPerByte * byteUnit / model.timeUnitNs;
-  costs.reducePerByte = problem.reduceCost.nsPerByte * byteUnit / model.timeUnitNs;
+  costs.gatherPerByte = windows.gatherCost.nsPerByte * byteUnit / model.timeUnitNs;
+  costs.reducePerByte = windows.reduceCost.nsPerByte * byteUnit / model.timeUnitNs;
   if (!options.ignoreLatency) {
-    costs.gatherLatency = problem.gatherCost.latencyNs / model.timeUnitNs;
-    costs.reduceLatency = problem.reduceCost.latencyNs / model.timeUnitNs;
+    costs.gatherLatency = windows.gatherCost.latencyNs / model.timeUnitNs;
+    costs.reduceLatency = windows.reduceCost.latencyNs / model.timeUnitNs;
   }
   FluidChoices choices = addChoices(windows, runs, costs.gatherLatency > 0, costs.reduceLatency > 0,
                                     byteUnit, model.timeUnitNs, model.program);

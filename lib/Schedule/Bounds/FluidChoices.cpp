@@ -45,25 +45,27 @@ static void addGatherChoices(const CollectiveWindows &windows, bool merge, Fluid
 static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choices,
                           LinearProgram &program) {
   Column savedBytes, savedLatencies;
-  double bytes = 0;
+  double bytes = 0, latencies = 0;
   choices.gatherBytes.push_back({});
   choices.gatherLatencies.push_back({});
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
+    const CostShares &shares = gather.shares, &least = gather.leastShares;
     double sizeBytes = double(gather.sizeBytes) / choices.byteUnit;
     Column kept = choices.kept[j], merged = choices.mergedGathers[j], chunked = choices.chunked[j];
-    bytes += sizeBytes;
+    bytes += sizeBytes * shares.byte;
+    latencies += shares.latency;
     if (kept || chunked)
-      savedBytes = addSum(savedBytes + sizeBytes * Expression(kept) +
-                              sizeBytes * (1 - gather.leastByteShare) * Expression(chunked),
+      savedBytes = addSum(savedBytes + sizeBytes * shares.byte * Expression(kept) +
+                              sizeBytes * (shares.byte - least.byte) * Expression(chunked),
                           bytes, program);
     if (kept || merged || chunked)
       savedLatencies =
-          addSum(savedLatencies + (kept + Expression(merged)) +
-                     (1 - gather.leastLatencyShare) * Expression(choices.begunChunks[j]),
-                 double(j + 1), program);
+          addSum(savedLatencies + shares.latency * (kept + Expression(merged)) +
+                     (shares.latency - least.latency) * Expression(choices.begunChunks[j]),
+                 latencies, program);
     choices.gatherBytes.push_back(bytes - Expression(savedBytes));
-    choices.gatherLatencies.push_back(double(j + 1) - Expression(savedLatencies));
+    choices.gatherLatencies.push_back(latencies - Expression(savedLatencies));
   }
   choices.mostGatherBytes = bytes;
 }
@@ -73,13 +75,18 @@ static void addReductionSums(const CollectiveWindows &windows, FluidChoices &cho
   auto sumOver = [&](const std::vector<uint32_t> &order, std::vector<double> &bytes,
                      std::vector<Expression> &latencies) {
     Column saved;
+    double all = 0;
     bytes.push_back(0);
     latencies.push_back({});
     for (uint32_t r : order) {
-      bytes.push_back(bytes.back() + double(windows.reductions[r].inputBytes) / choices.byteUnit);
+      const ReductionWindow &reduction = windows.reductions[r];
+      bytes.push_back(bytes.back() +
+                      reduction.shares.byte * double(reduction.inputBytes) / choices.byteUnit);
+      all += reduction.shares.latency;
       if (Column merged = choices.mergedReductions[r])
-        saved = addSum(saved + Expression(merged), double(order.size()), program);
-      latencies.push_back(double(latencies.size()) - Expression(saved));
+        saved = addSum(saved + reduction.shares.latency * Expression(merged), double(order.size()),
+                       program);
+      latencies.push_back(all - Expression(saved));
     }
   };
   std::vector<uint32_t> &byDeadline = choices.byDeadline;

@@ -23,8 +23,8 @@ struct FluidChoices {
   /// Windows of reductions, the earliest deadline first.
   std::vector<uint32_t> byDeadline;
 
-  // Entry j: over the first j windows; of reductions, as they get ready or by deadline. A gather of
-  // chunks counts by its share of what one from all ranks would cost.
+  // Entry j: over the first j windows; of reductions, as they get ready or by deadline. Each counts
+  // by its share of what the dearest mesh's would cost, a gather of chunks by that of its own.
   std::vector<Expression> gatherBytes, gatherLatencies; // what is gathered, what begins a bucket
   double mostGatherBytes = 0;                           // nothing kept
   std::vector<double> readyBytes, deadlineBytes;

@@ -4,6 +4,7 @@
 #include "SubsetSum.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace fsdp::schedule;
@@ -93,7 +94,7 @@ private:
 ///
 /// Reductions. Beside operation i are, at least, the inputs that are ready without those that have
 /// been waited for by its start, each less the shard that is left of it. Of what the lane has
-/// reduced by then at most the share `mostFreed` is freed.
+/// reduced by then, in bytes of the dearest mesh, at most the share `mostFreed` is freed.
 ///
 /// For a run of operations: its tightest one sees what was gathered before the run, and at best
 /// what was reduced by the run's end; the last one sees both at the end.
@@ -102,8 +103,9 @@ void FluidRows::addMemory() {
     return;
   double mostFreed = 0;
   for (const ReductionWindow &reduction : windows.reductions)
-    if (reduction.inputBytes > 0)
-      mostFreed = std::max(mostFreed, double(reduction.excessBytes) / double(reduction.inputBytes));
+    if (reduction.excessBytes > 0)
+      mostFreed = std::max(mostFreed, double(reduction.excessBytes) /
+                                          (reduction.shares.byte * double(reduction.inputBytes)));
   std::vector<double> readyExcess{0};
   for (const ReductionWindow &reduction : windows.reductions)
     readyExcess.push_back(readyExcess.back() + double(reduction.excessBytes) / choices.byteUnit);
@@ -121,7 +123,7 @@ void FluidRows::addMemory() {
         copies += gathered - choices.gatherBytes[segment.dueGathers];
       if (held.copies.total() > slackBytes)
         program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit, copies);
-      if (!held.excesses.empty() && both.total() > slackBytes)
+      if (!held.excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
         program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
                                copies + readyExcess[segment.readyReductions] -
                                    mostFreed * Expression(reduced));

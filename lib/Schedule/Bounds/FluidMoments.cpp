@@ -31,7 +31,7 @@ static std::vector<FluidSegment> countWindows(const CollectiveWindows &windows,
   std::vector<uint32_t> leastGates = findLeastGates(windows);
   std::vector<uint8_t> isUpdate(windows.slackBytes.size());
   for (const ReductionWindow &reduction : windows.reductions)
-    isUpdate[reduction.update] = windows.hasReplicas;
+    isUpdate[reduction.update] |= reduction.acrossCost.has_value();
   std::vector<FluidSegment> result;
   FluidSegment now;
   for (const Segment &segment : segments) {

@@ -3,6 +3,7 @@
 #include "FluidRows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 using namespace fsdp::schedule;
@@ -18,20 +19,22 @@ using namespace fsdp::schedule;
 /// (a - 1) (c - 1) times that of the third are done at a rate of at most 1: their sum takes its
 /// time. Each update comes after its reduction and its way over replicas, one after the other.
 void FluidRows::addReplicas() {
-  if (!problem.acrossCost)
+  if (!windows.acrossCost)
     return;
   const std::vector<ReductionWindow> &reductions = windows.reductions;
-  double perByte = problem.acrossCost->nsPerByte * choices.byteUnit / timeUnitNs;
+  double perByte = windows.acrossCost->nsPerByte * choices.byteUnit / timeUnitNs;
   double slowdown = 1 - 1 / problem.computeContention, mostLeft = 0, totalBytes = 0;
   std::vector<double> readyBytes{0}, dueBytes(problem.operations.size());
   for (const ReductionWindow &reduction : reductions) {
-    double bytes = double(reduction.outputBytes) / choices.byteUnit;
-    readyBytes.push_back(totalBytes += bytes);
-    dueBytes[reduction.update] += bytes;
-    if (reduction.inputBytes > 0)
-      mostLeft = std::max(mostLeft, double(reduction.outputBytes) / double(reduction.inputBytes));
-    double duration = (problem.reduceCost.durationNs(reduction.inputBytes) +
-                       problem.acrossCost->durationNs(reduction.outputBytes)) /
+    double bytes = reduction.acrossByteShare * double(reduction.outputBytes);
+    readyBytes.push_back(totalBytes += bytes / choices.byteUnit);
+    if (!reduction.acrossCost)
+      continue;
+    dueBytes[reduction.update] += bytes / choices.byteUnit;
+    if (bytes > 0)
+      mostLeft = std::max(mostLeft, bytes / (reduction.shares.byte * double(reduction.inputBytes)));
+    double duration = (reduction.cost.durationNs(reduction.inputBytes) +
+                       reduction.acrossCost->durationNs(reduction.outputBytes)) /
                       timeUnitNs;
     program.requireAtLeast(segmentAt(reduction.update).start.time,
                            segmentAt(reduction.ready).before.time + Expression(duration));
@@ -44,7 +47,8 @@ void FluidRows::addReplicas() {
   uint32_t ready = 0;
   auto addMoment = [&](const Moment &moment) {
     Column bytes = program.addColumn(due, readyBytes[ready]);
-    program.requireAtLeast(mostLeft * Expression(moment.reducedBytes), bytes);
+    if (std::isfinite(mostLeft))
+      program.requireAtLeast(mostLeft * Expression(moment.reducedBytes), bytes);
     Expression work = perByte * (bytes - Expression(lastBytes));
     Expression time = moment.time - Expression(last->time);
     program.requireAtLeast(work, 0);

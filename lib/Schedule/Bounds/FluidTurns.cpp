@@ -53,7 +53,7 @@ TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows,
 /// case operations from f on, beside which the reduction does not fit in flight, were done before
 /// it was launched, so behind the gather, or followed it.
 Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather) const {
-  double reduceNs = problem.reduceCost.durationNs(reduction.inputBytes);
+  double reduceNs = reduction.cost.durationNs(reduction.inputBytes);
   double gatherNs = gather.leastCost.durationNs(gather.sizeBytes);
   uint32_t ready = reduction.ready, first = gather.first, deadline = reduction.deadline;
   double leastNs = std::max(computeNs(ready, deadline), reduceNs);

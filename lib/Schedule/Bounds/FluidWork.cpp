@@ -84,7 +84,7 @@ void FluidRows::addMergedGathers() {
       if (!merged || length > *std::rbegin(kChainLengths))
         break;
       const GatherWindow &gather = windows.gathers[j];
-      double sizeBytes = gather.leastByteShare * double(gather.sizeBytes) / choices.byteUnit;
+      double sizeBytes = gather.leastShares.byte * double(gather.sizeBytes) / choices.byteUnit;
       due += sizeBytes * (merged - between);
       between += 1.0 - (merged + Expression(choices.kept[j]));
       if (isOneOf(kChainLengths, length))
@@ -108,7 +108,8 @@ void FluidRows::addMergedReductions() {
       Column merged = choices.mergedReductions[ready - length];
       if (!merged || length > *std::rbegin(kChainLengths))
         break;
-      double inputBytes = double(windows.reductions[ready - length].inputBytes) / choices.byteUnit;
+      const ReductionWindow &reduction = windows.reductions[ready - length];
+      double inputBytes = reduction.shares.byte * double(reduction.inputBytes) / choices.byteUnit;
       allowed -= inputBytes * (merged - between);
       between += 1.0 - Expression(merged);
       if (isOneOf(kChainLengths, length))
@@ -122,7 +123,7 @@ void FluidRows::addMergedReductions() {
 void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
-    double duration = problem.gatherCost.durationNs(gather.sizeBytes) / timeUnitNs;
+    double duration = gather.cost.durationNs(gather.sizeBytes) / timeUnitNs;
     double least = gather.leastCost.durationNs(gather.sizeBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(gather.first).start.time,
                            segmentAt(gather.gate).launch.time +
@@ -130,7 +131,7 @@ void FluidRows::addSingleCollectives() {
                                (duration - least) * Expression(choices.chunked[j]));
   }
   for (const ReductionWindow &reduction : windows.reductions) {
-    double duration = problem.reduceCost.durationNs(reduction.inputBytes) / timeUnitNs;
+    double duration = reduction.cost.durationNs(reduction.inputBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
                            segmentAt(reduction.ready).before.time +
                                Expression(duration));

@@ -22,6 +22,7 @@ struct Arc {
   uint32_t from = 0, to = 0;
   double durationNs = 0; // at least, from one to the other; merged it takes longer
   double workNs = 0;     // that no merging saves
+  double leadNs = 0;     // of the duration, before that work
 };
 
 /// Longest paths over operations and arcs. At a position, computation waits for reductions first,
@@ -64,11 +65,11 @@ static std::vector<Arc> gatherArcs(const CollectiveWindows &windows) {
   return arcs;
 }
 
-static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWindows &windows) {
+static std::vector<Arc> reductionArcs(const CollectiveWindows &windows) {
   std::vector<Arc> arcs;
   for (const ReductionWindow &reduction : windows.reductions) {
-    double bytesNs = problem.reduceCost.nsPerByte * double(reduction.inputBytes);
-    double durationNs = problem.reduceCost.latencyNs + bytesNs;
+    double bytesNs = reduction.cost.nsPerByte * double(reduction.inputBytes);
+    double durationNs = reduction.cost.latencyNs + bytesNs;
     arcs.push_back({reduction.ready, reduction.deadline, durationNs,
                     reduction.mergeable ? bytesNs : durationNs});
   }
@@ -76,16 +77,16 @@ static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWi
 }
 
 /// A reduction with its all-reduce over replicas, as one arc. Its work is that of the all-reduce.
-static std::vector<Arc> acrossArcs(const Problem &problem, const CollectiveWindows &windows) {
+static std::vector<Arc> acrossArcs(const CollectiveWindows &windows) {
   std::vector<Arc> arcs;
-  if (!problem.acrossCost)
-    return arcs;
   for (const ReductionWindow &reduction : windows.reductions) {
-    double bytesNs = problem.acrossCost->nsPerByte * double(reduction.outputBytes);
-    double durationNs = problem.acrossCost->durationNs(reduction.outputBytes);
-    arcs.push_back({reduction.ready, reduction.update,
-                    problem.reduceCost.durationNs(reduction.inputBytes) + durationNs,
-                    reduction.mergeable ? bytesNs : durationNs});
+    if (!reduction.acrossCost)
+      continue;
+    double bytesNs = reduction.acrossCost->nsPerByte * double(reduction.outputBytes);
+    double durationNs = reduction.acrossCost->durationNs(reduction.outputBytes);
+    double reduceNs = reduction.cost.durationNs(reduction.inputBytes);
+    arcs.push_back({reduction.ready, reduction.update, reduceNs + durationNs,
+                    reduction.mergeable ? bytesNs : durationNs, reduceNs});
   }
   return arcs;
 }
@@ -198,11 +199,11 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
     return bound;
   CollectiveWindows windows = findCollectiveWindows(problem);
   std::vector<Arc> gathers = gatherArcs(windows);
-  std::vector<Arc> reductions = reductionArcs(problem, windows);
-  std::vector<Arc> across = acrossArcs(problem, windows);
+  std::vector<Arc> reductions = reductionArcs(windows);
+  std::vector<Arc> across = acrossArcs(windows);
   Paths paths = findPaths(problem, gathers, reductions, across);
 
-  double leastNsPerByte = problem.gatherCost.nsPerByte; // they may be gathered from chunks
+  double leastNsPerByte = windows.gatherCost.nsPerByte; // they may be gathered from chunks
   for (const GatherWindow &gather : windows.gathers)
     leastNsPerByte = std::min(leastNsPerByte, gather.leastCost.nsPerByte);
   double againNs = leastNsPerByte * double(findBytesGatheredAgain(windows));
@@ -222,10 +223,9 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   raise(findLaneBound(gathers, 1, reductions, overlap - 1, paths, reachedNs));
   raise(findLaneBound(gathers, overlap - 1, reductions, 1, paths, reachedNs));
   LaneBound replicas;
-  for (size_t r = 0; r < across.size(); ++r)
-    replicas.add(paths.headNs[across[r].from] +
-                     problem.reduceCost.durationNs(windows.reductions[r].inputBytes),
-                 across[r].workNs, reachedNs.back() - reachedNs[across[r].to]);
+  for (const Arc &arc : across)
+    replicas.add(paths.headNs[arc.from] + arc.leadNs, arc.workNs,
+                 reachedNs.back() - reachedNs[arc.to]);
   raise(replicas);
   return bound;
 }

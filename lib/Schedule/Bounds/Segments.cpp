@@ -17,7 +17,7 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   }
   for (const ReductionWindow &reduction : windows.reductions) {
     cuts[reduction.ready] = cuts[reduction.deadline] = 1;
-    if (windows.hasReplicas)
+    if (reduction.acrossCost)
       cuts[reduction.update] = 1;
   }
   return cuts;

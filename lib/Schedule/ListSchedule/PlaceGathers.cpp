@@ -39,7 +39,7 @@ double Placement::findOperationEnd() const {
         task.update == position && !streams.hasEnded(task.acrossTicket))
       startNs = std::max(startNs, streams.hasEnded(task.ticket)
                                       ? streams.findEnd(task.acrossTicket)
-                                      : streams.findEnd(task.ticket) + task.acrossNs);
+                                      : streams.findEnd(task.ticket) + *task.acrossNs);
   // The end matters only while a lane is busy, and then computation is slower.
   return startNs + operation().durationNs * problem.computeContention;
 }

@@ -8,8 +8,8 @@ using namespace fsdp::schedule;
 
 void Placement::launch(ReductionTask &task) {
   task.ticket = streams.launch(reductionLane, task.durationNs);
-  if (problem.acrossCost) {
-    task.acrossTicket = streams.launchAcross(reductionLane, task.acrossNs);
+  if (task.acrossNs) {
+    task.acrossTicket = streams.launchAcross(reductionLane, *task.acrossNs);
     goingOn.push(&task - tasks.reductions.data());
   }
   held += task.outputBytes;

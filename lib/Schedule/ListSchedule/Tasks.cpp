@@ -5,7 +5,10 @@
 #include "Model/Chunks.h"
 #include "Model/LiveBytes.h"
 
+#include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
 using namespace fsdp::schedule;
 
@@ -93,9 +96,9 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
     task.inputBytes += reduction.inputBytes;
     task.outputBytes += reduction.outputBytes;
   }
-  task.durationNs = problem.reduceCost.durationNs(task.inputBytes);
-  if (problem.acrossCost)
-    task.acrossNs = problem.acrossCost->durationNs(task.outputBytes);
+  task.durationNs = problem.reduceNs(task.reductions);
+  if (problem.meshOfReduction(task.reductions.front()).acrossCost)
+    task.acrossNs = problem.acrossNs(task.reductions);
   return task;
 }
 
@@ -193,18 +196,42 @@ bool LeastMemoryWalk::findRoom() {
   return next == tasks.reductions.size();
 }
 
-/// Gathers over all ranks and gathers of chunks are different launches.
-static std::vector<Decisions::Gathers> splitByRanks(const Decisions &decisions) {
-  std::vector<Decisions::Gathers> buckets;
-  for (const Decisions::Gathers &bucket : decisions.gathers) {
-    Decisions::Gathers parts[2] = {{{}, bucket.gate}, {{}, bucket.gate}};
-    for (uint32_t use : bucket.uses)
-      parts[decisions.chunked[use] != 0].uses.push_back(use);
-    bool isChunkFirst = !bucket.uses.empty() && decisions.chunked[bucket.uses.front()];
-    for (Decisions::Gathers *part : {&parts[isChunkFirst], &parts[!isChunkFirst]})
-      if (!part->uses.empty())
-        buckets.push_back(std::move(*part));
+/// Members that meet other ranks are launches of their own: `ranksOf` tells them apart.
+template <typename RanksOf>
+static std::vector<std::vector<uint32_t>> splitByRanks(std::span<const uint32_t> bucket,
+                                                       RanksOf ranksOf) {
+  std::vector<std::vector<uint32_t>> parts;
+  for (uint32_t member : bucket) {
+    auto part = std::find_if(parts.begin(), parts.end(), [&](const std::vector<uint32_t> &part) {
+      return ranksOf(part.front()) == ranksOf(member);
+    });
+    if (part == parts.end())
+      part = parts.emplace(part);
+    part->push_back(member);
   }
+  return parts;
+}
+
+static std::vector<Decisions::Gathers> splitGathers(const Problem &problem,
+                                                    const Decisions &decisions) {
+  std::vector<Decisions::Gathers> buckets;
+  for (const Decisions::Gathers &bucket : decisions.gathers)
+    for (std::vector<uint32_t> &part : splitByRanks(bucket.uses, [&](uint32_t use) {
+           return std::pair(problem.groups[problem.uses[use].group].mesh,
+                            !decisions.chunked.empty() && decisions.chunked[use]);
+         }))
+      buckets.push_back({std::move(part), bucket.gate});
+  return buckets;
+}
+
+static std::vector<std::vector<uint32_t>> splitReductions(const Problem &problem,
+                                                          const Decisions &decisions) {
+  std::vector<std::vector<uint32_t>> buckets;
+  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+    for (std::vector<uint32_t> &part : splitByRanks(bucket, [&](uint32_t reduction) {
+           return problem.groups[problem.reductions[reduction].group].mesh;
+         }))
+      buckets.push_back(std::move(part));
   return buckets;
 }
 
@@ -222,10 +249,13 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   tasks.changes = context.reductionChanges;
   std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
   std::vector<int64_t> begins(problem.operations.size());
-  std::vector<Decisions::Gathers> split;
-  if (!decisions.chunked.empty())
-    split = splitByRanks(decisions);
-  for (const Decisions::Gathers &bucket : decisions.chunked.empty() ? decisions.gathers : split) {
+  const bool hasMeshes = problem.meshes.size() > 1,
+             isSplit = hasMeshes || !decisions.chunked.empty();
+  const std::vector<Decisions::Gathers> gathers =
+      isSplit ? splitGathers(problem, decisions) : std::vector<Decisions::Gathers>();
+  const std::vector<std::vector<uint32_t>> reductions =
+      hasMeshes ? splitReductions(problem, decisions) : std::vector<std::vector<uint32_t>>();
+  for (const Decisions::Gathers &bucket : isSplit ? gathers : decisions.gathers) {
     if (bucket.uses.empty())
       continue;
     GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, bucket));
@@ -235,7 +265,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
     for (uint32_t use : task.uses)
       tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
   }
-  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+  for (const std::vector<uint32_t> &bucket : hasMeshes ? reductions : decisions.reductions)
     if (!bucket.empty()) {
       ReductionTask &task =
           tasks.reductions.emplace_back(makeReductionTask(problem, decisions, bucket));

@@ -29,7 +29,8 @@ struct ReductionTask {
   uint32_t ready = 0, update = 0; // positions
   uint32_t gate = 0;              // not launched before if it can be put off
   int64_t inputBytes = 0, outputBytes = 0;
-  double durationNs = 0, acrossNs = 0; // the latter over replicas
+  double durationNs = 0;
+  std::optional<double> acrossNs; // over replicas
   Ticket ticket, acrossTicket;
 };
 

@@ -88,15 +88,13 @@ static Wrong checkReductions(const Problem &problem) {
 }
 
 static Wrong checkCosts(const Problem &problem) {
-  for (auto [cost, name] :
-       {std::pair(&problem.gatherCost, "gather"), std::pair(&problem.reduceCost, "reduction")})
-    if (!isAmount(cost->latencyNs) || !isAmount(cost->nsPerByte))
-      return std::string("a ") + name + " takes " + std::to_string(cost->latencyNs) + " ns and " +
-             std::to_string(cost->nsPerByte) + " ns per byte";
-  if (const std::optional<CollectiveCost> &cost = problem.acrossCost;
-      cost && !(isAmount(cost->latencyNs) && isAmount(cost->nsPerByte)))
-    return "a reduction over replicas takes " + std::to_string(cost->latencyNs) + " ns and " +
-           std::to_string(cost->nsPerByte) + " ns per byte";
+  for (const Mesh &mesh : problem.meshes)
+    for (auto [cost, name] :
+         {std::pair(mesh.gatherCost, "gather"), std::pair(mesh.reduceCost, "reduction"),
+          std::pair(mesh.acrossCost.value_or(CollectiveCost()), "reduction over replicas")})
+      if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
+        return std::string("a ") + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
+               std::to_string(cost.nsPerByte) + " ns per byte";
   if (!(problem.acrossContention >= 1 && problem.acrossContention <= 2))
     return "contention with the lane over replicas is " + std::to_string(problem.acrossContention) +
            ", expected a factor from 1 to 2";
@@ -113,6 +111,8 @@ static Wrong checkGroups(const Problem &problem) {
   for (const Group &group : problem.groups) {
     if (group.gatheredBytes < 0)
       return "group '" + group.name + "' has " + std::to_string(group.gatheredBytes) + " bytes";
+    if (group.mesh >= problem.meshes.size())
+      return outOf("mesh of group '" + group.name + "'", group.mesh, problem.meshes.size());
     if (!group.chunk)
       continue;
     if (group.chunk->bytes < 0)
@@ -141,22 +141,44 @@ std::vector<double> Problem::reachedNs() const {
   return reached;
 }
 
-double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const {
+bool Problem::hasReplicas() const {
+  return std::any_of(meshes.begin(), meshes.end(),
+                     [](const Mesh &mesh) { return mesh.acrossCost.has_value(); });
+}
+
+/// Of members that may have several costs, before a bucket is split by them.
+template <typename BytesOf, typename CostOf>
+static double durationOf(std::span<const uint32_t> bucket, BytesOf bytesOf, CostOf costOf) {
+  const CollectiveCost first = costOf(bucket.front());
+  bool isUniform = true;
   int64_t bytes = 0;
-  bool isAnyChunked = false;
-  for (uint32_t use : bucket) {
-    bytes += groups[uses[use].group].gatheredBytes;
-    isAnyChunked |= !chunked.empty() && chunked[use];
-  }
-  if (!isAnyChunked)
-    return gatherCost.durationNs(bytes);
   double latencyNs = 0, bytesNs = 0;
-  for (uint32_t use : bucket) {
-    const CollectiveCost &cost = gatherCostOf(use, chunked[use]);
+  for (uint32_t member : bucket) {
+    const CollectiveCost cost = costOf(member);
+    isUniform &= cost == first;
+    bytes += bytesOf(member);
     latencyNs = std::max(latencyNs, cost.latencyNs);
-    bytesNs += cost.nsPerByte * double(groups[uses[use].group].gatheredBytes);
+    bytesNs += cost.nsPerByte * double(bytesOf(member));
   }
-  return latencyNs + bytesNs;
+  return isUniform ? first.durationNs(bytes) : latencyNs + bytesNs;
+}
+
+double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const {
+  return durationOf(
+      bucket, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
+      [&](uint32_t use) { return gatherCostOf(use, !chunked.empty() && chunked[use]); });
+}
+
+double Problem::reduceNs(std::span<const uint32_t> bucket) const {
+  return durationOf(
+      bucket, [&](uint32_t index) { return reductions[index].inputBytes; },
+      [&](uint32_t index) { return meshOfReduction(index).reduceCost; });
+}
+
+double Problem::acrossNs(std::span<const uint32_t> bucket) const {
+  return durationOf(
+      bucket, [&](uint32_t index) { return reductions[index].outputBytes; },
+      [&](uint32_t index) { return meshOfReduction(index).acrossCost.value_or(CollectiveCost()); });
 }
 
 std::vector<int32_t> Problem::previousUses() const {

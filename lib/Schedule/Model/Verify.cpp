@@ -19,6 +19,7 @@ public:
   Wrong checkChunked() const;
   Wrong checkGathers() const;
   Wrong checkReductions() const;
+  Wrong checkMeshes() const;
   Wrong checkMemory() const;
 
 private:
@@ -179,6 +180,28 @@ Wrong Verifier::checkReductions() const {
   return std::nullopt;
 }
 
+/// The members of a bucket meet the same ranks.
+Wrong Verifier::checkMeshes() const {
+  auto groupOfUse = [&](uint32_t use) { return problem.uses[use].group; };
+  auto groupOfReduction = [&](uint32_t reduction) { return problem.reductions[reduction].group; };
+  auto find = [&](const char *kind, size_t index, std::span<const uint32_t> members,
+                  auto groupOf) -> Wrong {
+    const Group &first = problem.groups[groupOf(members.front())];
+    for (uint32_t member : members)
+      if (const Group &group = problem.groups[groupOf(member)]; group.mesh != first.mesh)
+        return bucketName(kind, index) + " has groups of several meshes: '" + first.name +
+               "' and '" + group.name + "'";
+    return std::nullopt;
+  };
+  for (size_t i = 0; i < plan.gathers.size(); ++i)
+    if (Wrong wrong = find("gather", i, plan.gathers[i].uses, groupOfUse))
+      return wrong;
+  for (size_t i = 0; i < plan.reductions.size(); ++i)
+    if (Wrong wrong = find("reduction", i, plan.reductions[i].reductions, groupOfReduction))
+      return wrong;
+  return std::nullopt;
+}
+
 /// The step as a sequence of moments: at each position one for each reduction that is launched
 /// there, and then one for the operation.
 struct Verifier::Moments {
@@ -270,7 +293,7 @@ Wrong Verifier::checkMemory() const {
 Wrong fsdp::schedule::verify(const Problem &problem, const Plan &plan) {
   Verifier verifier(problem, plan);
   for (auto check : {&Verifier::checkKept, &Verifier::checkGathers, &Verifier::checkChunked,
-                     &Verifier::checkReductions, &Verifier::checkMemory})
+                     &Verifier::checkReductions, &Verifier::checkMeshes, &Verifier::checkMemory})
     if (Wrong wrong = (verifier.*check)())
       return wrong;
   return std::nullopt;

@@ -117,14 +117,11 @@ public:
   LatestStarts(const SearchSpace &space, const std::vector<std::vector<uint32_t>> &reductions) {
     const Problem &problem = space.problem;
     for (const std::vector<uint32_t> &bucket : reductions) {
-      int64_t bytes = 0;
-      for (uint32_t reduction : bucket)
-        bytes += problem.reductions[reduction].inputBytes;
       double beginNs =
           problem.computeContention * space.startNs[problem.reductions[bucket.back()].ready];
       if (!slots.empty())
         beginNs = std::max(beginNs, slots.back().endNs);
-      slots.push_back({beginNs, beginNs + problem.reduceCost.durationNs(bytes)});
+      slots.push_back({beginNs, beginNs + problem.reduceNs(bucket)});
     }
   }
 

@@ -188,7 +188,7 @@ static double latencyBytes(const CollectiveCost &cost) {
 
 /// Small gathers that yield to reductions: neither alone is better.
 void CoordinateDescent::descendYields(bool mayShareLane) {
-  const double gatherBytes = latencyBytes(problem.gatherCost);
+  const double gatherBytes = latencyBytes(problem.meshes.front().gatherCost);
   for (double multiple : {0., 1., 4., 8., 16., 32.}) {
     if (multiple > 0 && !merge)
       return;
@@ -210,8 +210,8 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
 void CoordinateDescent::descendAll() {
   for (size_t i = 0; i < orders.size(); ++i)
     descendKeeps(orders[i], /*byBound=*/i == 1);
-  descendMerging(&Recipe::gathers, latencyBytes(problem.gatherCost));
-  descendMerging(&Recipe::reductions, latencyBytes(problem.reduceCost));
+  descendMerging(&Recipe::gathers, latencyBytes(problem.meshes.front().gatherCost));
+  descendMerging(&Recipe::reductions, latencyBytes(problem.meshes.front().reduceCost));
   bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
   if (mayShareLane)
     descend(&Recipe::shareLane, {false, true});
@@ -236,8 +236,8 @@ void CoordinateDescent::run() {
   Recipe start;
   start.kept = space.alwaysKept;
   if (merge && bound.kept.empty()) {
-    start.gathers = {Merging::Threshold, 2 * latencyBytes(problem.gatherCost), 0};
-    start.reductions = {Merging::Threshold, 2 * latencyBytes(problem.reduceCost), 0};
+    start.gathers = {Merging::Threshold, 2 * latencyBytes(problem.meshes.front().gatherCost), 0};
+    start.reductions = {Merging::Threshold, 2 * latencyBytes(problem.meshes.front().reduceCost), 0};
   }
   tryRecipe(start);
   if (current.kept.empty())

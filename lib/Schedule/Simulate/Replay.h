@@ -17,17 +17,10 @@ struct NominalDurations {
     return problem.gatherNs(bucket.uses, chunked);
   }
   double ofReductions(const ReductionBucket &bucket) const {
-    int64_t bytes = 0;
-    for (uint32_t reduction : bucket.reductions)
-      bytes += problem.reductions[reduction].inputBytes;
-    return problem.reduceCost.durationNs(bytes);
+    return problem.reduceNs(bucket.reductions);
   }
-  /// Over replicas, which the problem must have.
   double ofAcross(const ReductionBucket &bucket) const {
-    int64_t bytes = 0;
-    for (uint32_t reduction : bucket.reductions)
-      bytes += problem.reductions[reduction].outputBytes;
-    return problem.acrossCost->durationNs(bytes);
+    return problem.acrossNs(bucket.reductions);
   }
 };
 
@@ -35,6 +28,9 @@ struct NominalDurations {
 struct AcrossWait {
   uint32_t update, bucket;
 };
+inline bool goesAcross(const Problem &problem, const ReductionBucket &bucket) {
+  return problem.meshOfReduction(bucket.reductions.front()).acrossCost.has_value();
+}
 std::vector<AcrossWait> findAcrossWaits(const Problem &problem, const Plan &plan);
 
 /// Issues the plan in order and returns its makespan. `durations` is asked once for each operation
@@ -51,12 +47,8 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
   for (uint32_t i = 0; i < numGathers; ++i)
     for (uint32_t use : plan.gathers[i].uses)
       bucketOfUse[use] = i;
-  std::vector<Ticket> gathers(numGathers), reductions(numReductions), across;
-  std::vector<AcrossWait> acrossWaits;
-  if (problem.acrossCost) {
-    across.resize(numReductions);
-    acrossWaits = findAcrossWaits(problem, plan);
-  }
+  std::vector<Ticket> gathers(numGathers), reductions(numReductions), across(numReductions);
+  const std::vector<AcrossWait> acrossWaits = findAcrossWaits(problem, plan);
 
   Streams streams(problem);
   auto wait = [&](Ticket ticket, std::vector<double> Timeline::*exposedNs, uint32_t bucket) {
@@ -72,7 +64,7 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
     for (; reduction < numReductions && plan.reductions[reduction].launch == position;) {
       reductions[reduction] =
           streams.launch(reductionLane, durations.ofReductions(plan.reductions[reduction]));
-      if (problem.acrossCost)
+      if (goesAcross(problem, plan.reductions[reduction]))
         across[reduction] =
             streams.launchAcross(reductionLane, durations.ofAcross(plan.reductions[reduction]));
       ++reduction;
@@ -119,8 +111,8 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
       timeline->gathers[i] = streams.getInterval(gathers[i]);
     for (uint32_t i = 0; i < numReductions; ++i)
       timeline->reductions[i] = streams.getInterval(reductions[i]);
-    for (size_t i = 0; i < across.size(); ++i)
-      timeline->across[i] = streams.getInterval(across[i]);
+    for (const AcrossWait &wait : acrossWaits)
+      timeline->across[wait.bucket] = streams.getInterval(across[wait.bucket]);
   }
   return makespanNs;
 }

@@ -10,11 +10,14 @@ using namespace fsdp::schedule;
 /// Members of a bucket are there together: its first update waits for all of them.
 std::vector<AcrossWait> fsdp::schedule::findAcrossWaits(const Problem &problem, const Plan &plan) {
   std::vector<AcrossWait> waits;
-  for (const ReductionBucket &bucket : plan.reductions) {
+  for (uint32_t index = 0; index < plan.reductions.size(); ++index) {
+    const ReductionBucket &bucket = plan.reductions[index];
+    if (!goesAcross(problem, bucket))
+      continue;
     uint32_t update = UINT32_MAX;
     for (uint32_t reduction : bucket.reductions)
       update = std::min(update, problem.reductions[reduction].update);
-    waits.push_back({update, uint32_t(waits.size())});
+    waits.push_back({update, index});
   }
   std::stable_sort(waits.begin(), waits.end(),
                    [](const AcrossWait &a, const AcrossWait &b) { return a.update < b.update; });
@@ -28,10 +31,8 @@ Timeline fsdp::schedule::simulate(const Problem &problem, const Plan &plan) {
   timeline.reductions.resize(plan.reductions.size());
   timeline.exposedGatherNs.resize(plan.gathers.size());
   timeline.exposedReductionNs.resize(plan.reductions.size());
-  if (problem.acrossCost) {
-    timeline.across.resize(plan.reductions.size());
-    timeline.exposedAcrossNs.resize(plan.reductions.size());
-  }
+  timeline.across.resize(plan.reductions.size());
+  timeline.exposedAcrossNs.resize(plan.reductions.size());
   const Problem changed = withChunks(problem, plan.chunked);
   timeline.makespanNs = replay(changed, plan, NominalDurations{changed, plan.chunked}, &timeline);
   return timeline;

@@ -75,7 +75,7 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   std::clock_t end = std::clock();
   Measurement result;
   result.name = instance.name;
-  result.family = problem.acrossCost ? "replicas" : instance.family;
+  result.family = problem.meshes[0].acrossCost ? "replicas" : instance.family;
   result.capFactor = capFactor;
   result.operations = problem.operations.size();
   result.uses = problem.uses.size();

@@ -31,7 +31,8 @@ static void setLatestGates(const Problem &problem, Decisions &decisions) {
     Decisions::Gathers &gather = decisions.gathers[i];
     const Use &use = problem.uses[gather.uses.front()];
     double endNs = std::min(beginNs[use.first], nextNs);
-    nextNs = endNs - problem.gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
+    nextNs = endNs - problem.meshOf(problem.groups[use.group])
+                         .gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
     auto after = std::upper_bound(beginNs.begin(), beginNs.end(), nextNs);
     if (after != beginNs.begin())
       gather.gate = std::min(use.first, uint32_t(after - beginNs.begin() - 1));
@@ -52,7 +53,7 @@ static void decideDeepCompile(const Problem &problem, Decisions &decisions) {
   };
   auto savingOf = [&](uint32_t use) {
     int64_t bytes = std::max<int64_t>(bytesOf(use), 1);
-    return problem.gatherCost.durationNs(bytes) / double(bytes);
+    return problem.meshOfUse(use).gatherCost.durationNs(bytes) / double(bytes);
   };
   std::stable_sort(candidates.begin(), candidates.end(),
                    [&](uint32_t a, uint32_t b) { return savingOf(a) > savingOf(b); });

@@ -30,10 +30,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, ranks, bytes, copyNs, gatherCost)
 NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
                                         {KeepRule::Always, "always"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, gatherCost,
-                                   reduceCost, acrossCost, oneLane, hostRunsAhead, laneContention,
-                                   acrossContention, computeContention)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, gatherCost, reduceCost, acrossCost)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk, mesh)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, meshes, oneLane,
+                                   hostRunsAhead, laneContention, acrossContention,
+                                   computeContention)
 } // namespace fsdp::schedule
 
 std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,

@@ -205,7 +205,7 @@ Problem StepBuilder::build() {
   addHead();
   addBackward();
   addUpdates();
-  problem.gatherCost = problem.reduceCost = gatherCost();
+  problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = gatherCost();
   problem.oneLane = deployment.oneLane;
   problem.hostRunsAhead = true;
   problem.laneContention = deployment.oneLane ? 1 : deployment.laneContention;

@@ -66,8 +66,8 @@ std::optional<LabelProblem> fsdp::schedule::makeLabelProblem(const Problem &prob
   CollectiveWindows windows = findCollectiveWindows(problem);
   addUses(problem, windows, result);
   addReductions(problem, windows, result);
-  result.gatherCost = problem.gatherCost;
-  result.reduceCost = problem.reduceCost;
+  result.gatherCost = problem.meshes[0].gatherCost;
+  result.reduceCost = problem.meshes[0].reduceCost;
   result.oneLane = problem.oneLane;
   result.computeContention = problem.computeContention;
   result.capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes);
