@@ -34,8 +34,8 @@ static Configuration drawConfiguration(uint64_t seed) {
   if (ranks > 1 && draw(false, false, true)) // of the root, another mesh
     c.rootShards = draw(1u, ranks, ranks % 2 == 0 ? 2u : ranks);
   c.schedule = draw(ScheduleChoice::Fsdp2, ScheduleChoice::Auto, ScheduleChoice::Asap);
-  if (c.rootShards > 0)
-    c.schedule = ScheduleChoice::Fsdp2; // others refuse meshes of groups
+  if (c.rootShards > 0 && (c.rootShards == 1 || c.shards == 1))
+    c.schedule = ScheduleChoice::Fsdp2; // others refuse groups that are whole beside sharded ones
   bool isSearched = c.schedule != ScheduleChoice::Fsdp2;
   c.layout = draw(Text("flat"), Text("per-param"));
   c.reshard = draw(Text(""), Text("true"), Text("false"), Text("none"));

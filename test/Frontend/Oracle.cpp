@@ -221,7 +221,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   }
   rootParameters.clear();
   for (auto group : module->getOps<GroupOp>())
-    if (group.isRoot())
+    if (!group.isBlock())
       for (auto name : group.getParams().getAsRange<mlir::FlatSymbolRefAttr>())
         rootParameters.insert(name.getValue());
   return module;

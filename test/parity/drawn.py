@@ -184,7 +184,9 @@ class Configuration:
         meshes += [{"outer": 2, "inner": 2}] if self.ranks == 4 else []
         for group in self.groups:
             if self.maybe(0.4):
-                group.mesh, self.schedule = self.random.choice(meshes), "fsdp2"
+                group.mesh = self.random.choice(meshes)
+        if any(group.mesh == meshes[0] for group in self.groups):  # whole on each rank
+            self.schedule = "fsdp2"
 
     def draw_placement(self):
         """FSDP2 ends with an error where a group keeps chunks and is cut on another dimension than 0."""
