@@ -20,8 +20,9 @@ struct Turns {
 class TurnFinder {
 public:
   TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap);
-  /// For a use between readiness and deadline.
-  Turns find(const ReductionWindow &reduction, const GatherWindow &gather) const;
+  /// For a use between readiness and deadline, if its gather costs so much.
+  Turns find(const ReductionWindow &reduction, const GatherWindow &gather,
+             const CollectiveCost &cost) const;
 
 private:
   /// Computation between two positions.
@@ -52,9 +53,10 @@ TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows,
 /// In no stretch of time do both happen that is shorter than the lanes need for them. In the last
 /// case operations from f on, beside which the reduction does not fit in flight, were done before
 /// it was launched, so behind the gather, or followed it.
-Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather) const {
+Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather,
+                       const CollectiveCost &cost) const {
   double reduceNs = reduction.cost.durationNs(reduction.inputBytes);
-  double gatherNs = gather.leastCost.durationNs(gather.sizeBytes);
+  double gatherNs = cost.durationNs(gather.sizeBytes);
   uint32_t ready = reduction.ready, first = gather.first, deadline = reduction.deadline;
   double leastNs = std::max(computeNs(ready, deadline), reduceNs);
   Turns turns{leastNs, leastNs};
@@ -100,13 +102,17 @@ void FluidRows::addTurns() {
     for (uint32_t i = 0;
          i < kNextGathers && gather != windows.gathers.end() && gather->first < reduction.deadline;
          ++i, ++gather) {
-      Turns turns = finder.find(reduction, *gather);
-      Column kept = choices.kept[size_t(gather - windows.gathers.begin())];
-      double leastNs = std::min(turns.gatheredNs, turns.keptNs);
+      auto index = size_t(gather - windows.gathers.begin());
+      Turns turns = finder.find(reduction, *gather, gather->cost);
+      double ofChunksNs = finder.find(reduction, *gather, gather->leastCost).gatheredNs;
+      auto saved = [&](Column choice, double ns) {
+        return std::max(0., turns.gatheredNs - ns) / timeUnitNs * Expression(choice);
+      };
       program.requireAtLeast(segmentAt(reduction.deadline).reduced.time -
                                  Expression(segmentAt(reduction.ready).before.time),
                              turns.gatheredNs / timeUnitNs -
-                                 (turns.gatheredNs - leastNs) / timeUnitNs * Expression(kept));
+                                 saved(choices.kept[index], turns.keptNs) -
+                                 saved(choices.chunked[index], ofChunksNs));
     }
   }
 }
