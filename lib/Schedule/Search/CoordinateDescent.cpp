@@ -142,18 +142,23 @@ void CoordinateDescent::tryChunksBesideKeeps() {
                 std::span(chunkOrder).first(chunkOrder.size() / part));
 }
 
+/// Shares of the bound, summed up: a use is taken where the sum passes a whole number, so that three
+/// in four are where the shares are three quarters.
 void CoordinateDescent::tryChunksOfBound() {
   if (bound.chunked.empty())
     return;
-  for (double least : {.99, .5}) {
-    auto isInBound = [&](const std::vector<double> &shares) {
-      std::vector<uint32_t> uses;
-      std::copy_if(space.mayKeep.begin(), space.mayKeep.end(), std::back_inserter(uses),
-                   [&](uint32_t use) { return shares[use] >= least; });
-      return uses;
-    };
-    tryChunks(keptFlags(space, fitKeeps(space, isInBound(bound.kept))), isInBound(bound.chunked));
-  }
+  auto round = [&](const std::vector<double> &shares, double sum) {
+    std::vector<uint32_t> uses;
+    constexpr double kTolerance = 1e-6;
+    for (uint32_t use : space.mayKeep)
+      if (double before = sum; std::floor((sum += shares[use]) + kTolerance) >
+                               std::floor(before + kTolerance))
+        uses.push_back(use);
+    return uses;
+  };
+  for (double offset : {0., .5})
+    tryChunks(keptFlags(space, fitKeeps(space, round(bound.kept, offset))),
+              round(bound.chunked, offset));
 }
 
 void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes) {
