@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 
 using namespace fsdp::schedule;
 
@@ -46,8 +47,8 @@ private:
   bool merge;
   Evaluator &evaluator;
   std::vector<std::vector<uint32_t>> orders;
-  std::vector<uint32_t> chunkOrder;  // empty: none is gathered from chunks
-  std::vector<uint32_t> chunkPrefix; // of an order, which `current` follows
+  std::vector<std::vector<uint32_t>> chunkOrders; // none: none is gathered from chunks
+  std::vector<uint32_t> chunkPrefix;              // of an order, which `current` follows
   /// Simulations that are left for chunks, which are tried last: so they come on top of what is
   /// best without them.
   int64_t numReserved;
@@ -125,10 +126,30 @@ void CoordinateDescent::descendKeeps(std::span<const uint32_t> order, bool byBou
 }
 
 void CoordinateDescent::descendChunks() {
-  const auto all = ptrdiff_t(chunkOrder.size());
-  descendLengths({all / 4, all / 2, 3 * all / 4, 7 * all / 8, all}, all, [&](size_t length) {
-    return tryChunks(current.kept, std::span(chunkOrder).first(length));
-  });
+  for (std::span<const uint32_t> order : chunkOrders) {
+    const auto all = ptrdiff_t(order.size());
+    descendLengths({all / 4, all / 2, 3 * all / 4, 7 * all / 8, all}, all,
+                   [&](size_t length) { return tryChunks(current.kept, order.first(length)); });
+  }
+}
+
+/// Orders in which to try to gather from chunks: those whose chunks stay for the shortest time
+/// first, and such that any first ones of them are spread over the step (multiples of the golden
+/// ratio, modulo 1).
+static std::vector<std::vector<uint32_t>> orderChunks(const SearchSpace &space) {
+  auto orderBy = [&](auto keyOf) {
+    std::vector<std::pair<double, uint32_t>> keyed;
+    for (size_t i = 0; i < space.mayChunk.size(); ++i)
+      keyed.push_back({keyOf(i), space.mayChunk[i]});
+    std::sort(keyed.begin(), keyed.end());
+    std::vector<uint32_t> order;
+    for (auto [key, use] : keyed)
+      order.push_back(use);
+    return order;
+  };
+  constexpr double kGoldenRatio = 1.618033988749895;
+  return {orderBy([&](size_t i) { return space.gapNs(space.mayChunk[i]); }),
+          orderBy([&](size_t i) { return std::fmod(double(i) * kGoldenRatio, 1); })};
 }
 
 /// What is kept has taken all memory, so less of it is, too.
@@ -139,11 +160,11 @@ void CoordinateDescent::tryChunksBesideKeeps() {
   for (size_t halves : {2, 1, 0})
     for (size_t part : {1, 2, 8})
       tryChunks(keptFlags(space, std::span(kept).first(kept.size() * halves / 2)),
-                std::span(chunkOrder).first(chunkOrder.size() / part));
+                std::span(chunkOrders.front()).first(space.mayChunk.size() / part));
 }
 
-/// Shares of the bound, summed up: a use is taken where the sum passes a whole number, so that three
-/// in four are where the shares are three quarters.
+/// Shares of the bound, summed up: a use is taken where the sum passes a whole number, so that
+/// three in four are where the shares are three quarters.
 void CoordinateDescent::tryChunksOfBound() {
   if (bound.chunked.empty())
     return;
@@ -151,8 +172,8 @@ void CoordinateDescent::tryChunksOfBound() {
     std::vector<uint32_t> uses;
     constexpr double kTolerance = 1e-6;
     for (uint32_t use : space.mayKeep)
-      if (double before = sum; std::floor((sum += shares[use]) + kTolerance) >
-                               std::floor(before + kTolerance))
+      if (double before = sum;
+          std::floor((sum += shares[use]) + kTolerance) > std::floor(before + kTolerance))
         uses.push_back(use);
     return uses;
   };
@@ -252,10 +273,7 @@ void CoordinateDescent::run() {
     return;
 
   numReserved = 0;
-  // Those whose chunks stay for the shortest time come first.
-  chunkOrder = space.mayChunk;
-  std::stable_sort(chunkOrder.begin(), chunkOrder.end(),
-                   [&](uint32_t a, uint32_t b) { return space.gapNs(a) < space.gapNs(b); });
+  chunkOrders = orderChunks(space);
   double before = currentNs;
   tryChunksBesideKeeps();
   tryChunksOfBound();
@@ -266,7 +284,7 @@ void CoordinateDescent::run() {
   // chunks alone.
   current = std::move(start);
   currentNs = std::numeric_limits<double>::infinity();
-  tryChunks(current.kept, chunkOrder);
+  tryChunks(current.kept, chunkOrders.front());
   tryChunksOfBound();
   descendRounds();
 }
