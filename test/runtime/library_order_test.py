@@ -66,8 +66,8 @@ class LibraryOrder(unittest.TestCase):
                 self.assertNotRegex(file.read_text(), r'#include "\.\./', file)
 
     def test_kernels_behind_their_interface(self):
-        """Of runtime/cpu others include what chooses kernels and what updates shards."""
-        interface = {"FusedKernels.h", "KernelChoice.h", "RowChain.h", "RowChoice.h",
+        """Of runtime/cpu others include what chooses kernels and instructions, and what updates shards."""
+        interface = {"Capability.h", "FusedKernels.h", "KernelChoice.h", "RowChain.h", "RowChoice.h",
                      "VectorAdam.h"}  # fmt: skip
         for file in RUNTIME.rglob("*.[hc]*"):
             if file.is_file() and file.parent != RUNTIME / "cpu":
