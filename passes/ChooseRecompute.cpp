@@ -62,6 +62,9 @@ private:
   /// How many blocks each policy has behind the candidate's steps.
   std::map<RecomputePolicy, int64_t> countBlocks(const Candidate &candidate) const;
   RecomputeAttr getAttr(const Candidate &candidate);
+  StepChoices getChoices(const Candidate &candidate) const {
+    return {.recompute = RecomputeOptions(), .offload = candidate.offload, .fusion = fusion};
+  }
   std::optional<int64_t> findPeak(const Candidate &candidate);
   std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes);
   void takeBack(Candidate &candidate, int64_t capBytes);
@@ -104,8 +107,7 @@ ChooseRecomputePass::countBlocks(const Candidate &candidate) const {
 std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate) {
   OwningOpRef<ModuleOp> changed = getOperation().clone();
   applySteps(*changed, candidate.steps);
-  RecomputeOptions options;
-  return findLeastPeak(*changed, search->getCosts(), &options, candidate.offload);
+  return findLeastPeak(*changed, search->getCosts(), getChoices(candidate));
 }
 
 /// The fewest steps with which the step's least peak fits. Each more lowers it in practice: where
@@ -156,10 +158,7 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
   OwningOpRef<ModuleOp> changed = getOperation().clone();
   applySteps(*changed, candidate.steps);
   PassManager manager(&getContext());
-  addRecompute(manager, {});
-  manager.addPass(createAccumulateGradients());
-  manager.addPass(createInsertCollectives());
-  manager.addPass(createOffloadOptimizer({.offload = candidate.offload}));
+  addSharding(manager, *changed, getChoices(candidate));
   if (failed(manager.run(*changed)))
     return std::nullopt;
   FailureOr<std::optional<FoundSchedule>> found = search->run(*changed);
@@ -393,7 +392,8 @@ void ChooseRecomputePass::runOnOperation() {
   RecomputeOptions options;
   ladder.clear();
   if (isDecided) {
-    FailureOr<SmallVector<RecomputeStep>> found = findRecomputeLadder(module, search->getCosts());
+    FailureOr<SmallVector<RecomputeStep>> found =
+        findRecomputeLadder(module, search->getCosts(), fusion);
     if (failed(found))
       return signalPassFailure();
     ladder = std::move(*found);

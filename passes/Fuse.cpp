@@ -213,7 +213,8 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
   using FuseBase::FuseBase;
 
   void runOnOperation() override {
-    if (failed(expectPhase(getOperation(), getArgument(), ModulePhase::Scheduled)))
+    if (failed(expectPhase(getOperation(), getArgument(),
+                           {ModulePhase::Sharded, ModulePhase::Scheduled})))
       return signalPassFailure();
     if (fusion == FusionChoice::Off)
       return;

@@ -4,7 +4,7 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/Transforms/PrepareSearch.h"
-#include "mlir/Pass/PassManager.h"
+#include "fsdp/Transforms/Unshard.h"
 #include "passes/Pipelines.h"
 
 using namespace mlir;
@@ -17,17 +17,21 @@ static bool isAccumulated(ModuleOp captured) {
   return isFound;
 }
 
-std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostModel &costs,
-                                           const RecomputeOptions *recompute,
-                                           OffloadPolicy offload) {
-  ScopedDiagnosticHandler quiet(captured.getContext(), [](Diagnostic &) { return success(); });
-  PassManager manager(captured.getContext());
-  if (recompute)
-    addRecompute(manager, *recompute);
+void fsdp::addSharding(OpPassManager &manager, ModuleOp captured, const StepChoices &choices) {
+  if (choices.recompute)
+    addRecompute(manager, *choices.recompute);
   if (!isAccumulated(captured))
     manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
-  manager.addPass(createOffloadOptimizer({.offload = offload}));
+  manager.addPass(createOffloadOptimizer({.offload = choices.offload}));
+  manager.addPass(createFuse({.fusion = choices.fusion}));
+}
+
+std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostModel &costs,
+                                           const StepChoices &choices) {
+  ScopedDiagnosticHandler quiet(captured.getContext(), [](Diagnostic &) { return success(); });
+  PassManager manager(captured.getContext());
+  addSharding(manager, captured, choices);
   if (failed(manager.run(captured)))
     return std::nullopt;
   FailureOr<StepMemory> memory = prepareSearch(captured);
@@ -38,4 +42,24 @@ std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostMo
   if (failed(problem))
     return std::nullopt;
   return problem->problem.minimumPeak().bytes;
+}
+
+std::optional<int64_t> fsdp::findLeastPeak(ModuleOp sharded, const cost::CostModel &costs,
+                                           const StepChange &change, FusionChoice fusion) {
+  ScopedDiagnosticHandler quiet(sharded.getContext(), [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> changed = sharded.clone();
+  if (failed(unshard(*changed)))
+    return std::nullopt;
+  for (auto mesh : changed->getOps<MeshOp>())
+    mesh.setSizes(llvm::map_to_vector(mesh.getSizes(),
+                                      [&](int64_t size) { return size * change.rankFactor; }));
+  StepChoices choices{.offload = change.offload, .fusion = fusion};
+  if (change.recompute) {
+    choices.recompute.emplace().policy = *change.recompute;
+    // What is left to a search may be anything: also the policy to try.
+    for (auto group : changed->getOps<GroupOp>())
+      if (group.getRecompute() == RecomputePolicy::Auto)
+        group.removeRecomputeAttr();
+  }
+  return findLeastPeak(*changed, costs, choices);
 }

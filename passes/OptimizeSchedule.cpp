@@ -26,12 +26,13 @@ struct OptimizeSchedulePass
     FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags());
     if (failed(search))
       return signalPassFailure();
-    auto findPeak = [&](ModuleOp captured, std::optional<RecomputePolicy> policy,
-                        OffloadPolicy offload) {
-      RecomputeOptions recompute;
-      if (policy)
-        recompute.policy = *policy;
-      return findLeastPeak(captured, search->getCosts(), policy ? &recompute : nullptr, offload);
+    OwningOpRef<ModuleOp> unfused = module.clone();
+    OpPassManager fuse(ModuleOp::getOperationName());
+    fuse.addPass(createFuse({.fusion = fusion}));
+    if (failed(runPipeline(fuse, module)))
+      return signalPassFailure();
+    auto findPeak = [&](const StepChange &change) {
+      return findLeastPeak(*unfused, search->getCosts(), change, fusion);
     };
     FailureOr<std::optional<FoundSchedule>> found = search->run(module, findPeak);
     if (failed(found))

@@ -51,6 +51,17 @@ defvar searchOptions = [
   Option<"budget", "budget", "int64_t", "3000", "Simulations that a search may take">
 ] # costOptions;
 
+defvar fusionValues = [{::llvm::cl::values(
+  clEnumValN(::fsdp::FusionChoice::Off, "off", "none"),
+  clEnumValN(::fsdp::FusionChoice::Exact, "exact", "those with torch's bits"),
+  clEnumValN(::fsdp::FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))}];
+
+/// Of passes that search a schedule for a step, which they fuse before.
+defvar fusionOptions = [
+  Option<"fusion", "fusion", "::fsdp::FusionChoice", "::fsdp::FusionChoice::Off",
+         "Which operators become kernels before the search", fusionValues>
+];
+
 include "ShardingPasses.td"
 include "SchedulingPasses.td"
 include "VerifierPasses.td"

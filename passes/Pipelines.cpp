@@ -24,6 +24,7 @@ static void addRecomputation(OpPassManager &manager, const PipelineOptions &opti
     auto choose = toOptions<ChooseRecomputeOptions>(getSearchFlags(options));
     choose.policy = options.recompute;
     choose.offload = options.offloadOptimizer;
+    choose.fusion = options.fusion;
     manager.addPass(createChooseRecompute(choose));
     return;
   }
@@ -31,13 +32,6 @@ static void addRecomputation(OpPassManager &manager, const PipelineOptions &opti
   recompute.policy =
       options.recompute == RecomputePolicy::Auto ? RecomputePolicy::Cheap : options.recompute;
   addRecompute(manager, recompute);
-}
-
-void fsdp::addPlanning(OpPassManager &manager, FusionChoice fusion, const std::string &memoryCap,
-                       const std::string &profile) {
-  if (fusion != FusionChoice::Off)
-    manager.addPass(createFuse({.fusion = fusion}));
-  manager.addPass(createPlanMemory({.memoryCap = memoryCap, .profile = profile}));
 }
 
 void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
@@ -80,13 +74,16 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
     return;
 
   if (isSearched) {
-    manager.addPass(
-        createOptimizeSchedule(toOptions<OptimizeScheduleOptions>(getSearchFlags(options))));
+    auto search = toOptions<OptimizeScheduleOptions>(getSearchFlags(options));
+    search.fusion = options.fusion;
+    manager.addPass(createOptimizeSchedule(search));
+    manager.addPass(createOffloadGradients());
   } else {
     manager.addPass(createSchedule());
     manager.addPass(createAssignStreams());
+    manager.addPass(createOffloadGradients());
+    manager.addPass(createFuse({.fusion = options.fusion}));
   }
-  manager.addPass(createOffloadGradients());
   verify(createVerifyScheduled());
   if (!options.report.empty()) {
     ReportOptions report{.file = options.report, .memoryCap = options.memoryCap};
@@ -96,7 +93,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   if (options.upTo == ModulePhase::Scheduled)
     return;
 
-  addPlanning(manager, options.fusion, options.memoryCap, options.profile);
+  manager.addPass(createPlanMemory({.memoryCap = options.memoryCap, .profile = options.profile}));
   verify(createVerifyPlanned());
 }
 
@@ -136,8 +133,8 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   if (std::optional<std::string> why =
           explainUnusedOffload(o.offloadOptimizer, o.schedule, o.memoryCap != "0"))
     return emitError("offload-optimizer " + *why);
-  if (o.fusion != FusionChoice::Off && o.upTo != ModulePhase::Planned)
-    return emitError("fusion is of planned modules, but up-to is " + stringifyModulePhase(o.upTo));
+  if (o.fusion != FusionChoice::Off && o.upTo == ModulePhase::Sharded)
+    return emitError("fusion is of scheduled modules, but up-to is sharded");
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)
     return emitError("report is of scheduled modules, but up-to is sharded");
   bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),

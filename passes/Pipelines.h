@@ -151,10 +151,6 @@ void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options)
 /// copy of its own at its use in the backward, so that those of the block's repetition end early.
 void addRecompute(mlir::OpPassManager &manager, RecomputeOptions options);
 
-/// Adds the passes from scheduled to planned, of a step or of a program.
-void addPlanning(mlir::OpPassManager &manager, FusionChoice fusion, const std::string &memoryCap,
-                 const std::string &profile = "");
-
 /// Registers `--fsdp-pipeline`, which refuses options that would have no effect.
 void registerFsdpPipelines();
 

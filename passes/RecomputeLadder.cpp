@@ -39,42 +39,50 @@ void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
       group.setRecompute(found->second);
 }
 
-/// By block of `blocks`, in a step behind fsdp-recompute.
+/// By block of `blocks`, in a step behind fsdp-recompute, fused or not.
 static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
                                         const cost::CostModel &costs) {
   SmallVector<BlockCost> result(step.groups.size() + 1);
-  DenseMap<Value, CallOp> madeBy; // results of the forward and their views
+  DenseMap<Value, Operation *> madeBy; // results of the forward and their views
   DenseSet<Value> kept;
-  auto costOf = [&](CallOp call) -> BlockCost & {
-    return result[blocks[blocks.find(call.getModuleAttr())].group];
+  auto costOf = [&](aten::ScopeAttr scope) -> BlockCost & {
+    return result[blocks[blocks.find(scope.getModule())].group];
   };
   // What several blocks use counts for the first of them to run backward.
-  auto keep = [&](Value value, CallOp user) {
-    CallOp producer = madeBy.lookup(value);
-    while (producer && producer.isView() && !producer.getOperands().empty()) {
-      value = producer.getOperand(0);
-      producer = madeBy.lookup(value);
-    }
-    if (producer && kept.insert(value).second)
-      costOf(user).keptBytes += getStorageBytes(cast<RankedTensorType>(value.getType()));
+  auto keep = [&](Value value, BlockCost &cost) {
+    auto isView = [](Operation *op) {
+      auto call = dyn_cast_if_present<CallOp>(op);
+      return call && call.isView() && !call.getOperands().empty();
+    };
+    while (isView(madeBy.lookup(value)))
+      value = madeBy.lookup(value)->getOperand(0);
+    if (madeBy.contains(value) && kept.insert(value).second)
+      cost.keptBytes += getStorageBytes(cast<RankedTensorType>(value.getType()));
   };
-  for (auto call : step.getBody().getOps<CallOp>()) {
-    if (call.getPhase() == aten::Phase::Forward) {
-      for (Value made : call.getResults())
-        madeBy[made] = call;
-      continue;
+  auto visit = [&](auto op) {
+    if (op.getPhase() == aten::Phase::Forward) {
+      for (Value made : op->getResults())
+        madeBy[made] = op;
+      return;
     }
-    for (Value operand : call.getOperands())
-      keep(operand, call);
-    if (!call.isView())
-      costOf(call).backwardNs += costs.getCost(call).durationNs;
+    BlockCost &cost = costOf(op.getScope());
+    for (Value operand : op->getOperands())
+      keep(operand, cost);
+    cost.backwardNs += costs.getCost(op).durationNs; // of a view 0
+  };
+  for (Operation &op : step.getBody()) {
+    if (auto call = dyn_cast<CallOp>(op))
+      visit(call);
+    else if (auto launch = dyn_cast<LaunchOp>(op))
+      visit(launch);
   }
   return result;
 }
 
 /// The costs of all groups where each free block follows `policy`.
 static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputePolicy policy,
-                                                   const cost::CostModel &costs) {
+                                                   const cost::CostModel &costs,
+                                                   FusionChoice fusion) {
   OwningOpRef<ModuleOp> changed = captured.clone();
   for (GroupOp group : collectFreeBlocks(*changed))
     group.setRecompute(policy);
@@ -89,6 +97,17 @@ static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputeP
       RecomputeBlocks::build(*step, {RecomputePolicy::Cheap, {}}, {}, RecomputePolicy::Full);
   if (failed(blocks))
     return failure();
+  if (fusion != FusionChoice::Off) {
+    // Kernels end where collectives are. What fsdp-fuse remarks is of the final step.
+    ScopedDiagnosticHandler errors(captured.getContext(), [](Diagnostic &diag) {
+      return success(diag.getSeverity() == DiagnosticSeverity::Remark);
+    });
+    PassManager fuse(captured.getContext());
+    fuse.addPass(createInsertCollectives());
+    fuse.addPass(createFuse({.fusion = fusion}));
+    if (failed(fuse.run(*changed)) || failed(step = Step::collect(*changed)))
+      return failure();
+  }
   return findCosts(*step, *blocks, costs);
 }
 
@@ -116,8 +135,8 @@ static void climb(GroupOp group, ArrayRef<BlockCost> costOf,
   }
 }
 
-FailureOr<SmallVector<RecomputeStep>> fsdp::findRecomputeLadder(ModuleOp captured,
-                                                                const cost::CostModel &costs) {
+FailureOr<SmallVector<RecomputeStep>>
+fsdp::findRecomputeLadder(ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion) {
   FailureOr<Step> step = Step::collect(captured);
   if (failed(step))
     return failure();
@@ -125,7 +144,7 @@ FailureOr<SmallVector<RecomputeStep>> fsdp::findRecomputeLadder(ModuleOp capture
     return SmallVector<RecomputeStep>();
   SmallVector<SmallVector<BlockCost>> byPolicy;
   for (RecomputePolicy policy : kPolicies) {
-    FailureOr<SmallVector<BlockCost>> found = tryPolicy(captured, policy, costs);
+    FailureOr<SmallVector<BlockCost>> found = tryPolicy(captured, policy, costs, fusion);
     if (failed(found))
       return failure();
     byPolicy.push_back(std::move(*found));

@@ -80,7 +80,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows
     both.
   }];
-  let options = searchOptions;
+  let options = searchOptions # fusionOptions;
 }
 
 def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
@@ -133,14 +133,10 @@ def Report : Fsdp_Pass<"fsdp-report"> {
   ] # costOptions;
 }
 
-//===----------------------------------------------------------------------===//
-// scheduled -> planned
-//===----------------------------------------------------------------------===//
-
 def Fuse : Fsdp_Pass<"fsdp-fuse"> {
   let summary = "Make elementwise operators that follow from each other one kernel";
   let description = [{
-    Input: a scheduled module, or a program of several. Output: the same, with calls of elementwise
+    Input: a sharded or a scheduled module, or a program of several. Output: the same, with calls of elementwise
     operators, casts, sums of rows and rearrangements of columns that read each other's results replaced
     by launches of `fsdp.kernel`s, whose bodies hold the calls. What only a kernel reads has no place in
     memory then. Layers whose kernels are equal share one.
@@ -170,18 +166,22 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     `ElementwiseBytesAfter`; then, for each kernel and each such operator that is left, the most bytes
     first, `Mover`, `Times` and `Bytes`.
 
+    A sharded module is fused before a schedule is searched for, whatever that is: kernels lie between the
+    first and the last operation that need a group, and the search moves the starts of collectives between
+    them (`fusion` of `fsdp-optimize-schedule`). A module in FSDP2's order is fused behind `fsdp-schedule`,
+    which goes by the calls of modules.
+
     Why: such operators take as long as their bytes take to move.
   }];
   let options = [
     Option<"fusion", "fusion", "::fsdp::FusionChoice", "::fsdp::FusionChoice::Exact",
-           "Which operators become kernels",
-           [{::llvm::cl::values(
-             clEnumValN(::fsdp::FusionChoice::Off, "off", "none"),
-             clEnumValN(::fsdp::FusionChoice::Exact, "exact", "those with torch's bits"),
-             clEnumValN(::fsdp::FusionChoice::Fast, "fast",
-                        "also others: fp32 inside, one rounding"))}]>
+           "Which operators become kernels", fusionValues>
   ];
 }
+
+//===----------------------------------------------------------------------===//
+// scheduled -> planned
+//===----------------------------------------------------------------------===//
 
 def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
   let summary = "Give every buffer of the step its place in one arena";

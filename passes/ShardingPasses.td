@@ -244,7 +244,7 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     so that as few as possible should be; and memory that recomputing frees may serve to keep groups
     gathered.
   }];
-  let options = searchOptions # [
+  let options = searchOptions # fusionOptions # [
     Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Auto",
            "What is computed again in groups that do not say so",
            [{::llvm::cl::values(

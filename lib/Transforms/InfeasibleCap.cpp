@@ -2,7 +2,7 @@
 
 #include "fsdp/Transforms/InfeasibleCap.h"
 
-#include "fsdp/Transforms/Unshard.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
 #include <map>
@@ -31,8 +31,9 @@ struct LiveThere {
 
 } // namespace
 
-static std::string nameModule(aten::CallOp call) {
-  return call.getModule().empty() ? "the root module" : "module '" + call.getModule().str() + "'";
+static std::string nameModule(aten::ScopeAttr scope) {
+  StringRef module = scope.getModule().getValue();
+  return module.empty() ? "the root module" : "module '" + module.str() + "'";
 }
 
 static std::string nameItem(const LiveRange &range) {
@@ -47,9 +48,10 @@ static std::string nameItem(const LiveRange &range) {
   case BufferCategory::Input:
     return category + " '" + cast<InputOp>(range.owner).getName().str() + "'";
   case BufferCategory::Activation:
-    if (auto call = dyn_cast<aten::CallOp>(range.owner))
-      return category + " of " + nameModule(call);
-    return "the " + cast<StepOpInterface>(range.owner).getTitle();
+    return llvm::TypeSwitch<Operation *, std::string>(range.owner)
+        .Case<aten::CallOp, LaunchOp>(
+            [&](auto op) { return category + " of " + nameModule(op.getScope()); })
+        .Default([](Operation *op) { return "the " + cast<StepOpInterface>(op).getTitle(); });
   case BufferCategory::Chunk:
   case BufferCategory::EncodedShard:
   case BufferCategory::Gathered:
@@ -96,39 +98,20 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
 // What would help
 //===----------------------------------------------------------------------===//
 
-/// The least peak of the step with more ranks, recomputed (none: as it is), or with all optimizer
-/// state on the host; none where that is no step that can be scheduled.
-static std::optional<int64_t> findPeakIf(ModuleOp module, FindLeastPeak findLeastPeak,
-                                         std::optional<RecomputePolicy> recompute,
-                                         int64_t rankFactor,
-                                         OffloadPolicy offload = OffloadPolicy::None) {
-  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
-  OwningOpRef<ModuleOp> changed = module.clone();
-  if (failed(unshard(*changed)))
-    return std::nullopt;
-  for (auto mesh : changed->getOps<MeshOp>())
-    mesh.setSizes(
-        llvm::map_to_vector(mesh.getSizes(), [&](int64_t size) { return size * rankFactor; }));
-  // What is left to a search may be anything: also the policy to try.
-  if (recompute)
-    for (auto group : changed->getOps<GroupOp>())
-      if (group.getRecompute() == RecomputePolicy::Auto)
-        group.removeRecomputeAttr();
-  return findLeastPeak(*changed, recompute, offload);
-}
-
 static std::string describePlace(Operation *op) {
-  if (auto call = dyn_cast<aten::CallOp>(op))
-    return "'" + call.getCallee().str() + "' in " +
-           (call.getPhase() == aten::Phase::Forward ? "forward" : "backward") + " of " +
-           nameModule(call);
-  return "the " + describe(op);
+  auto describeIn = [](const std::string &name, auto op) {
+    return name + " in " + (op.getPhase() == aten::Phase::Forward ? "forward" : "backward") +
+           " of " + nameModule(op.getScope());
+  };
+  return llvm::TypeSwitch<Operation *, std::string>(op)
+      .Case([&](aten::CallOp call) { return describeIn("'" + call.getCallee().str() + "'", call); })
+      .Case([&](LaunchOp launch) { return describeIn(launch.getTitle(), launch); })
+      .Default([](Operation *other) { return "the " + describe(other); });
 }
 
 /// Notes each change of the step that would lower the peak.
-static void suggestChanges(ModuleOp module, const StepMemory &memory, const CapLimits &limits,
-                           int64_t peakBytes, FindLeastPeak findLeastPeak,
-                           InFlightDiagnostic &diag) {
+static void suggestChanges(const StepMemory &memory, const CapLimits &limits, int64_t peakBytes,
+                           FindLeastPeak findLeastPeak, InFlightDiagnostic &diag) {
   if (!findLeastPeak)
     return;
   auto suggest = [&](std::optional<int64_t> bytes, const Twine &change) {
@@ -140,17 +123,16 @@ static void suggestChanges(ModuleOp module, const StepMemory &memory, const CapL
   for (auto [policy, option] : {std::pair(RecomputePolicy::Cheap, "recompute=cheap"),
                                 std::pair(RecomputePolicy::Selected, "recompute=selected"),
                                 std::pair(RecomputePolicy::Full, "recompute=full")}) {
-    std::optional<int64_t> bytes = findPeakIf(module, findLeastPeak, policy, 1);
+    std::optional<int64_t> bytes = findLeastPeak({.recompute = policy});
     if (!bytes || *bytes >= leastBytes)
       continue;
     suggest(bytes, option);
     leastBytes = *bytes;
   }
-  suggest(findPeakIf(module, findLeastPeak, std::nullopt, 1, OffloadPolicy::All),
-          "offload-optimizer=all");
+  suggest(findLeastPeak({.offload = OffloadPolicy::All}), "offload-optimizer=all");
   // Schedules are searched for where all groups have as many.
   const unsigned shards = memory.groups.getGroups().front().getShards();
-  suggest(findPeakIf(module, findLeastPeak, std::nullopt, 2),
+  suggest(findLeastPeak({.rankFactor = 2}),
           "with " + Twine(2 * shards) + " ranks instead of " + Twine(shards));
 }
 
@@ -175,7 +157,7 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
       << live.items.size() << ':';
   for (const LiveItem &item : ArrayRef(live.items).take_front(kMaxItems))
     diag.attachNote(place->getLoc()) << "  " << item.bytes << " bytes: " << item.name;
-  suggestChanges(module, memory, limits, peak.bytes, findLeastPeak, diag);
+  suggestChanges(memory, limits, peak.bytes, findLeastPeak, diag);
   int64_t activations = live.of(BufferCategory::Activation) + live.of(BufferCategory::Input);
   diag.attachNote() << "a smaller batch: activations and inputs hold " << activations << " of the "
                     << peak.bytes << " bytes";

@@ -46,9 +46,11 @@ protected:
   }
 
   /// A sharded module of `ranks` whose groups are all free to be kept.
-  OwningOpRef<ModuleOp> loadSharded(int ranks, const std::string &more = "") {
+  OwningOpRef<ModuleOp> loadSharded(int ranks, const std::string &more = "",
+                                    FusionChoice fusion = FusionChoice::Off) {
     OwningOpRef<ModuleOp> module = load("mesh=dp=" + std::to_string(ranks) +
                                         " reshard-after-forward=auto up-to=sharded" + more);
+    EXPECT_TRUE(run(*module, createFuse({.fusion = fusion})));
     placeGradients(*StepMemory::build(*module, ModulePhase::Sharded));
     return module;
   }
@@ -139,11 +141,14 @@ TEST_P(ScheduleProblemTest, OrdersOfPasses) {
 
 /// Plans of every policy and of the search, from the least cap on, with both placements of updates.
 TEST_P(ScheduleProblemTest, AppliedPlans) {
-  for (auto [ranks, more] :
-       {std::pair(2, ""), std::pair(8, ""), std::pair(2, " offload-optimizer=all"),
-        std::pair(2, " microbatches=2 microbatch-loss=sum"),
-        std::pair(4, " microbatches=3 microbatch-loss=sum gradient-sync=last")}) {
-    OwningOpRef<ModuleOp> sharded = loadSharded(ranks, more);
+  using enum FusionChoice;
+  for (auto [ranks, more, fusion] :
+       {std::tuple(2, "", Off), std::tuple(2, "", Fast), std::tuple(2, "", Exact),
+        std::tuple(8, "", Off), std::tuple(2, " offload-optimizer=all", Off),
+        std::tuple(2, " microbatches=2 microbatch-loss=sum", Off),
+        std::tuple(2, " microbatches=2 microbatch-loss=sum", Fast),
+        std::tuple(4, " microbatches=3 microbatch-loss=sum gradient-sync=last", Off)}) {
+    OwningOpRef<ModuleOp> sharded = loadSharded(ranks, more, fusion);
     StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
     for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
       ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
@@ -152,8 +157,8 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
       for (double factor : {0.0, 1.0, 1.05, 1.2, 1.5}) {
         if (factor > 0)
           step.problem.memoryCapBytes = int64_t(factor * double(leastBytes));
-        std::string what =
-            std::to_string(ranks) + " ranks" + more + ", cap " + std::to_string(factor);
+        std::string what = std::to_string(ranks) + " ranks" + more +
+                           (fusion == Off ? "" : ", fused") + ", cap " + std::to_string(factor);
         for (schedule::Policy policy : {schedule::Policy::Fsdp2, schedule::Policy::Asap}) {
           std::optional<schedule::Plan> plan = schedule::planByPolicy(step.problem, policy);
           if (!plan)
@@ -323,6 +328,7 @@ TEST_P(ScheduleProblemTest, EditsByHand) {
   unsigned numRead = 0;
   for (const char *options :
        {"mesh=dp=2 up-to=scheduled", "mesh=dp=2 schedule=auto budget=100 up-to=scheduled",
+        "mesh=dp=2 schedule=auto budget=100 fusion=fast up-to=scheduled",
         "mesh=dp=2 offload-optimizer=all up-to=scheduled"}) {
     OwningOpRef<ModuleOp> scheduled = load(options);
     for (int trial = 0; trial < 100; ++trial) {

@@ -1,6 +1,6 @@
 // RUN: fsdp-opt %s --fsdp-fuse -verify-diagnostics -split-input-file
 
-// Order is settled before operators are fused.
-// expected-error @below {{fsdp-fuse takes a module of phase scheduled, got sharded}}
-module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+// Kernels end where collectives are, which a captured module does not have.
+// expected-error @below {{fsdp-fuse takes a module of phase sharded or scheduled, got captured}}
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
 }

@@ -52,7 +52,8 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   PassManager manager(module.getContext());
   bool isScheduled = phase && phase.getValue() == fsdp::ModulePhase::Scheduled;
   if (isScheduled) {
-    fsdp::addPlanning(manager, options.fusion, options.memoryCap);
+    manager.addPass(fsdp::createFuse({.fusion = options.fusion}));
+    manager.addPass(fsdp::createPlanMemory({.memoryCap = options.memoryCap}));
   } else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned) {
     return module.emitError("the module is '")
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")

@@ -34,6 +34,7 @@ static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
   if (isCapped || options.offload != OffloadPolicy::Auto)
     pipeline.offloadOptimizer = options.offload;
   pipeline.schedule = ScheduleChoice::Auto;
+  pipeline.fusion = sweep.fusion;
   pipeline.budget = sweep.simulationBudget;
   if (sweep.maxBucketBytes)
     pipeline.maxBucketSize = std::to_string(*sweep.maxBucketBytes);

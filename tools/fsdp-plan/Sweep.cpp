@@ -78,6 +78,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(captured.getContext());
   buildPipeline(manager, pipeline);
+  manager.addPass(createFuse({.fusion = options.fusion}));
   if (failed(manager.run(*result.module)))
     return failure();
   FailureOr<StepMemory> memory = prepareSearch(*result.module);
@@ -132,8 +133,14 @@ static bool hasOptimizerState(ModuleOp module) {
 }
 
 static std::string getModuleName(Operation *op) {
+  auto ofScope = [](aten::ScopeAttr scope) {
+    StringRef module = scope.getModule().getValue();
+    return module.empty() ? "root" : module.str();
+  };
   if (auto call = dyn_cast_if_present<aten::CallOp>(op))
-    return call.getModule().empty() ? "root" : call.getModule().str();
+    return ofScope(call.getScope());
+  if (auto launch = dyn_cast_if_present<LaunchOp>(op))
+    return ofScope(launch.getScope());
   return op ? describe(op) : "root";
 }
 

@@ -2,6 +2,7 @@
 
 #include "../CostFlags.h"
 #include "../FatalErrors.h"
+#include "../FusionFlag.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "Fits.h"
@@ -244,6 +245,9 @@ int main(int argc, char **argv) {
                      "without")
           ->check(CLI::IsMember(kOffloads))
           ->capture_default_str();
+  addFusionFlag(app, options.sweep.fusion,
+                "Which elementwise operators become generated kernels: off, exact or fast, as of "
+                "fsdpc");
   CLI::Option *budget = app.add_option("--budget", options.sweep.simulationBudget,
                                        "Simulations that each search may take (1000; 3000 for "
                                        "--fits)")

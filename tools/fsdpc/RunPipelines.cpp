@@ -98,10 +98,9 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
     setTraining(options, pipeline);
   if (step.source.empty() && mesh == 0)
     pipeline.report = options.report;
+  pipeline.fusion = options.fusion;
   if (isProgram)
     pipeline.upTo = ModulePhase::Scheduled;
-  else
-    pipeline.fusion = options.fusion;
   return runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
                    [&](OpPassManager &manager) { buildPipeline(manager, pipeline); });
 }
@@ -110,7 +109,8 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
 static int planProgram(ModuleOp program, size_t mesh, const Options &options, Stage &stage) {
   stage.begin("plan");
   return runPasses(program, options, stage, getPrefix(mesh), [&](OpPassManager &manager) {
-    addPlanning(manager, options.fusion, options.memoryCap, options.costs.profile);
+    manager.addPass(
+        createPlanMemory({.memoryCap = options.memoryCap, .profile = options.costs.profile}));
     manager.addPass(createVerifyPlanned());
   });
 }

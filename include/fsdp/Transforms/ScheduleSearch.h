@@ -33,11 +33,16 @@ struct FoundSchedule {
   std::optional<schedule::JitteredMakespan> jittered; // where durations are known to vary
 };
 
-/// The least peak, in bytes, of any schedule of a captured step with groups, recomputed by a policy
-/// (none: as it is) and with its optimizer state there; none where the step cannot be scheduled.
-/// The module may be changed.
-using FindLeastPeak = llvm::function_ref<std::optional<int64_t>(
-    mlir::ModuleOp captured, std::optional<RecomputePolicy> recompute, OffloadPolicy offload)>;
+/// How a step that does not fit might be made to.
+struct StepChange {
+  std::optional<RecomputePolicy> recompute = {}; // none: as it is
+  int64_t rankFactor = 1;                        // of the mesh
+  OffloadPolicy offload = OffloadPolicy::None;
+};
+
+/// The least peak, in bytes, of any schedule of the step changed so; none where that is no step
+/// that can be scheduled.
+using FindLeastPeak = llvm::function_ref<std::optional<int64_t>(const StepChange &change)>;
 
 class ScheduleSearch {
 public:

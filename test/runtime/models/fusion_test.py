@@ -112,6 +112,12 @@ class Fusion(unittest.TestCase):
         for flags in (["--recompute", "full"], ["--recompute", "selected", "--microbatches", 2], accumulation):
             self.check(models.Config("llama", dim=64, layers=2, batch=2), 2, flags)
 
+    def test_searched(self):
+        """Kernels are made before the search, which moves collectives between them."""
+        searched = ["--schedule", "auto", "--budget", 100]
+        for flags in ([], ["--memory-cap", "1270000"], ["--layout", "per-param", "--microbatches", 2]):
+            self.check(models.Config("llama", dim=64, layers=2, batch=2), 2, searched + flags)
+
     def test_evaluation(self):
         self.check(models.Config("gpt2", dim=64, layers=2, dropout=0.1), 2, [], evaluates=True)
 
