@@ -216,13 +216,22 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
     if (failed(expectPhase(getOperation(), getArgument(),
                            {ModulePhase::Sharded, ModulePhase::Scheduled})))
       return signalPassFailure();
-    if (fusion == FusionChoice::Off)
+    SmallVector<ModuleOp> modules = getSteps(getOperation());
+    FusionChoice choice = fusion;
+    if (choice == FusionChoice::Auto)
+      choice = getTarget(modules.front()) == Target::Cuda ? FusionChoice::Fast : FusionChoice::Off;
+    if (choice == FusionChoice::Off)
       return;
+    for (ModuleOp module : modules)
+      if (auto kernels = module.getOps<KernelOp>(); !kernels.empty()) {
+        (*kernels.begin()).emitError("the step has been fused before: it has kernels");
+        return signalPassFailure();
+      }
     FusionCounts counts;
-    for (ModuleOp module : getSteps(getOperation()))
+    for (ModuleOp module : modules)
       for (auto step : module.getOps<func::FuncOp>()) {
         FusionCounts own =
-            Fuser(module, step, fusion == FusionChoice::Exact ? Rounding::Exact : Rounding::Fast)
+            Fuser(module, step, choice == FusionChoice::Exact ? Rounding::Exact : Rounding::Fast)
                 .run();
         counts.kernels += own.kernels;
         counts.launches += own.launches;

@@ -133,7 +133,7 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   if (std::optional<std::string> why =
           explainUnusedOffload(o.offloadOptimizer, o.schedule, o.memoryCap != "0"))
     return emitError("offload-optimizer " + *why);
-  if (o.fusion != FusionChoice::Off && o.upTo == ModulePhase::Sharded)
+  if (o.fusion.hasValue() && o.upTo == ModulePhase::Sharded)
     return emitError("fusion is of scheduled modules, but up-to is sharded");
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)
     return emitError("report is of scheduled modules, but up-to is sharded");

@@ -81,9 +81,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                      "all, if a search under a memory cap finds nothing that fits without"),
           clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
   Option<FusionChoice> fusion{
-      *this, "fusion", llvm::cl::init(FusionChoice::Off),
+      *this, "fusion", llvm::cl::init(FusionChoice::Auto),
       llvm::cl::desc("Which operators become generated kernels"),
       llvm::cl::values(
+          clEnumValN(FusionChoice::Auto, "auto", "fast of steps captured for CUDA, off of others"),
           clEnumValN(FusionChoice::Off, "off", "none"),
           clEnumValN(FusionChoice::Exact, "exact", "those whose kernels give torch's bits"),
           clEnumValN(FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))};

@@ -97,17 +97,15 @@ static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputeP
       RecomputeBlocks::build(*step, {RecomputePolicy::Cheap, {}}, {}, RecomputePolicy::Full);
   if (failed(blocks))
     return failure();
-  if (fusion != FusionChoice::Off) {
-    // Kernels end where collectives are. What fsdp-fuse remarks is of the final step.
-    ScopedDiagnosticHandler errors(captured.getContext(), [](Diagnostic &diag) {
-      return success(diag.getSeverity() == DiagnosticSeverity::Remark);
-    });
-    PassManager fuse(captured.getContext());
-    fuse.addPass(createInsertCollectives());
-    fuse.addPass(createFuse({.fusion = fusion}));
-    if (failed(fuse.run(*changed)) || failed(step = Step::collect(*changed)))
-      return failure();
-  }
+  // Kernels end where collectives are. What fsdp-fuse remarks is of the final step.
+  ScopedDiagnosticHandler errors(captured.getContext(), [](Diagnostic &diag) {
+    return success(diag.getSeverity() == DiagnosticSeverity::Remark);
+  });
+  PassManager fuse(captured.getContext());
+  fuse.addPass(createInsertCollectives());
+  fuse.addPass(createFuse({.fusion = fusion}));
+  if (failed(fuse.run(*changed)) || failed(step = Step::collect(*changed)))
+    return failure();
   return findCosts(*step, *blocks, costs);
 }
 

@@ -159,7 +159,8 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     other bits perhaps.) On GPUs it says where kernels round, and rows are added up in the order of a
     warp's lanes. `fusion=fast` also takes exp, sigmoid, tanh, silu, gelu and their backwards,
     `_log_softmax` and its backward, and the backward of `nll_loss`: it computes in fp32 and rounds once,
-    where a result is stored. `fusion=off` changes nothing.
+    where a result is stored. `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was
+    captured for CUDA, `off` of others. A module that has kernels is not fused again.
 
     Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, and the bytes
     that all operators but matrix products and attention read and write: `ElementwiseBytesBefore`,

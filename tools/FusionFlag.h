@@ -10,18 +10,21 @@
 namespace fsdp {
 
 /// `--fusion`, in every tool alike.
+/// `fusion` has the default.
 inline CLI::Option *addFusionFlag(CLI::App &app, FusionChoice &fusion, const std::string &help) {
+  const char *byDefault = fusion == FusionChoice::Auto ? "auto" : "off";
   return app
       .add_option_function<std::string>(
           "--fusion",
           [&fusion](const std::string &text) {
             fusion = text == "exact"  ? FusionChoice::Exact
                      : text == "fast" ? FusionChoice::Fast
-                                      : FusionChoice::Off;
+                     : text == "off"  ? FusionChoice::Off
+                                      : FusionChoice::Auto;
           },
           help)
-      ->check(CLI::IsMember({"off", "exact", "fast"}))
-      ->default_str("off");
+      ->check(CLI::IsMember({"auto", "off", "exact", "fast"}))
+      ->default_str(byDefault);
 }
 
 } // namespace fsdp

@@ -9,6 +9,13 @@
 // RUN: fsdp-plan %s --mesh dp=2 --memory-cap 430000 --device cpu --budget 20 --fusion fast --csv - | FileCheck %s --check-prefix=PLAN
 // RUN: fsdp-plan %s --mesh dp=2 --memory-cap 430000 --device cpu --budget 20 --csv - | FileCheck %s --check-prefix=NOPLAN
 // RUN: fsdp-plan %s --mesh dp=2 --fits 430000 --device cpu --budget 20 --fusion fast | FileCheck %s --check-prefix=FITS
+// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2" | FileCheck %s --check-prefix=CPU
+// RUN: sed 's/module attributes {/module attributes {fsdp.target = #fsdp.target<cuda>, /' %s > %t.cuda.mlir
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2" | FileCheck %s --check-prefix=CUDA
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=430000" | FileCheck %s --check-prefix=CUDA
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=exact" | FileCheck %s --check-prefix=EXACT
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=off" | FileCheck %s --check-prefix=CPU
+// RUN: fsdp-plan %t.cuda.mlir --mesh dp=2 --fits 430000 --device cpu --budget 20 | FileCheck %s --check-prefix=CUDA-FITS
 // RUN: not fsdp-opt %s --fsdp-pipeline="fusion=fast up-to=sharded" 2>&1 | FileCheck %s --check-prefix=SHARDED
 
 // Under a cap that only the fused step fits without recomputing blocks, none is recomputed: the kernels of the backward
@@ -34,6 +41,12 @@
 // PLAN: search-fused{{.*}},2,cheap,430000,1,
 // NOPLAN: search-fused{{.*}},2,cheap,430000,0,
 // FITS: search-fused on 2 ranks: yes, in {{.*}} of {{.*}}, by recompute cheap
+
+// What is not asked for is `fast` for CUDA, and nothing for CPUs.
+// CPU-NOT: fsdp.kernel
+// CUDA: fsdp.kernel {{.*}} fast {
+// EXACT: fsdp.kernel {{.*}} exact {
+// CUDA-FITS: yes, in {{.*}}, by recompute cheap:
 // SHARDED: fusion is of scheduled modules, but up-to is sharded
 
 !m = tensor<64x64xf32>

@@ -33,7 +33,7 @@ struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
   std::string emit = "binary", memoryCap = "0", chip = fsdp::codegen::kOldestChip.str();
-  fsdp::FusionChoice fusion = fsdp::FusionChoice::Off;
+  fsdp::FusionChoice fusion = fsdp::FusionChoice::Off; // the kernels that the step has
   fsdp::cost::CostOptions costs;
   bool predicts = false, asksForChip = false;
   fsdp::LinkOptions link;
@@ -61,7 +61,9 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
               "module";
   } else if (options.fusion != fsdp::FusionChoice::Off) {
     return module.emitError("--fusion ")
-           << (options.fusion == fsdp::FusionChoice::Exact ? "exact" : "fast")
+           << (options.fusion == fsdp::FusionChoice::Exact  ? "exact"
+               : options.fusion == fsdp::FusionChoice::Fast ? "fast"
+                                                            : "auto")
            << " is for scheduled modules: this one is planned, with the kernels that it has";
   } else if (options.memoryCap != "0") {
     return module.emitError("--memory-cap ")
@@ -189,8 +191,9 @@ int main(int argc, char **argv) {
   fsdp::addSizeFlag(app, "--memory-cap", options.memoryCap,
                     "Refuse a larger arena: 80000000, 70GiB, 80GB (scheduled modules; 0: no cap)");
   fsdp::addFusionFlag(app, options.fusion,
-                      "Which elementwise operators become generated kernels: off, exact (torch's "
-                      "bits) or fast (fp32 inside, one rounding) (scheduled modules)");
+                      "Which elementwise operators of a scheduled module without kernels become "
+                      "such: off, exact (torch's bits), fast (fp32 inside, one rounding), or auto: "
+                      "fast for CUDA, off for CPUs");
   app.add_option("--chip", options.chip, "The oldest GPU that runs the generated kernels")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(fsdp::codegen::kChips),
                                                      std::end(fsdp::codegen::kChips))))

@@ -66,7 +66,7 @@ struct SweepOptions {
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
   /// `Auto`: where a step does not fit without.
   OffloadPolicy offload = OffloadPolicy::None;
-  FusionChoice fusion = FusionChoice::Off;
+  FusionChoice fusion = FusionChoice::Auto;
   int64_t simulationBudget = 0;
   std::optional<int64_t> maxBucketBytes;
 };

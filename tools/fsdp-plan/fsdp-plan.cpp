@@ -246,8 +246,8 @@ int main(int argc, char **argv) {
           ->check(CLI::IsMember(kOffloads))
           ->capture_default_str();
   addFusionFlag(app, options.sweep.fusion,
-                "Which elementwise operators become generated kernels: off, exact or fast, as of "
-                "fsdpc");
+                "Which elementwise operators become generated kernels, as of fsdpc: off, exact, "
+                "fast, or auto: fast for CUDA, off for CPUs");
   CLI::Option *budget = app.add_option("--budget", options.sweep.simulationBudget,
                                        "Simulations that each search may take (1000; 3000 for "
                                        "--fits)")

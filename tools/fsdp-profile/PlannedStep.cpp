@@ -20,6 +20,7 @@ static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks) {
   case ModulePhase::Captured: {
     PipelineOptions options;
     options.mesh = "dp=" + std::to_string(ranks);
+    options.fusion = FusionChoice::Off;
     buildPipeline(manager, options);
     return;
   }

@@ -22,7 +22,7 @@ struct Options {
   int64_t microbatches = 0; // 0: as the file says
   std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward,
       splitRoot;
-  FusionChoice fusion = FusionChoice::Off;
+  FusionChoice fusion = FusionChoice::Auto;
   std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   cost::CostOptions costs;
   uint64_t seed = 0;

@@ -26,6 +26,7 @@ enum class OffloadPolicy {
 
 /// Which operators become generated kernels.
 enum class FusionChoice {
+  Auto,  // fast of steps that were captured for CUDA, off of others
   Off,   // none
   Exact, // those whose kernels give torch's bits
   Fast   // also others, with fp32 inside and one rounding

@@ -60,9 +60,9 @@ class RecordedTrain(unittest.TestCase):
         self.assertIn("module attributes {", text)
         step.write_text(text.replace("module attributes {", CUDA, 1))
         scheduled, plan = self.folder / "scheduled.mlir", self.folder / "plan.so"
-        self.run_tool(tools / "fsdp-opt", step, f"--fsdp-pipeline=mesh=dp={ranks} up-to=scheduled {pipeline}",
+        self.run_tool(tools / "fsdp-opt", step, f"--fsdp-pipeline=mesh=dp={ranks} up-to=scheduled fusion={fusion} {pipeline}",
                       "-o", scheduled)  # fmt: skip
-        self.run_tool(tools / "fsdp-compile", scheduled, "--fusion", fusion, "--shared", "-o", plan)
+        self.run_tool(tools / "fsdp-compile", scheduled, "--shared", "-o", plan)
         return plan
 
     def train(self, plan, ranks, *flags):

@@ -59,18 +59,18 @@ class Maker:
         captured = self.capture(case.model)
         scheduled, step = self.scratch / f"{name}.mlir", self.out / f"{name}.o"
         report, trace = self.out / f"{name}.report.json", self.out / f"{name}.trace.json"
-        options = f"mesh=dp={case.ranks} up-to=scheduled schedule={case.schedule}"
+        options = f"mesh=dp={case.ranks} up-to=scheduled schedule={case.schedule} fusion={case.fusion}"
         if case.memory_cap:
             options += f" memory-cap={case.memory_cap}"
         if case.ranks > 1:
             device, network = self.costs()[1::2]
             options += f" device={device} network={network} report={report}"
         run(self.tools / "fsdp-opt", captured, f"--fsdp-pipeline={options}", "-o", scheduled)
-        run(self.tools / "fsdp-compile", "--object", scheduled, *self.costs(), "--fusion", case.fusion,
-            "-o", step)  # fmt: skip
+        run(self.tools / "fsdp-compile", "--object", scheduled, *self.costs(), "-o", step)
         if case.ranks > 1:
             run(self.tools / "fsdp-explain", scheduled, *self.costs(), "--trace", trace)
-        calls = scheduled.read_text().count("aten.call ")
+        _, _, body = scheduled.read_text().partition("func.func")
+        calls = body.count("aten.call ") + body.count("fsdp.launch ")
         return {
             "name": name, "purpose": case.purpose, "object": step.name, "ranks": case.ranks,
             "schedule": case.schedule, "fusion": case.fusion, "values": case.values, "calls": calls,
