@@ -7,6 +7,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/FusionClusters.h"
+#include "passes/FusionLosses.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -35,7 +36,7 @@ struct FusionCounts {
 class Fuser {
 public:
   Fuser(ModuleOp module, func::FuncOp step, Rounding rounding)
-      : module(module), step(step), rounding(rounding), symbols(module), clusters(step, rounding) {}
+      : module(module), step(step), rounding(rounding), symbols(module) {}
   FusionCounts run();
 
 private:
@@ -50,7 +51,7 @@ private:
   func::FuncOp step;
   Rounding rounding;
   SymbolTable symbols;
-  FusionClusters clusters;
+  std::optional<FusionClusters> clusters;
   FusionCounts counts;
   llvm::SmallSetVector<Operation *, 16> launched; // by launch: the launch, or its only call
   llvm::StringMap<KernelOp> kernels; // by their text
@@ -155,15 +156,15 @@ void Fuser::order(ArrayRef<Launch> launches) {
       self(self, view);
   };
   size_t next = 0;
-  for (auto [position, op] : llvm::enumerate(clusters.getOperations())) {
+  for (auto [position, op] : llvm::enumerate(clusters->getOperations())) {
     for (; next < launches.size() && launches[next].position == position; ++next)
       place(place, launched[next]);
     Operation *shown = isView(op) ? op->getOperand(0).getDefiningOp() : nullptr;
-    if (isView(op) || (clusters.isFusible(op) && !launched.contains(op)))
+    if (isView(op) || (clusters->isFusible(op) && !launched.contains(op)))
       replaced.push_back(op);
     if (shown && shown->getBlock() == &block && !placed.contains(shown) && !placed.contains(op))
       waiting[shown].push_back(op);
-    else if (!clusters.isFusible(op))
+    else if (!clusters->isFusible(op))
       place(place, op);
   }
   for (Operation *op : order)
@@ -199,9 +200,11 @@ int64_t Fuser::countTraffic() {
 
 FusionCounts Fuser::run() {
   counts.bytesBefore = countTraffic();
-  clusters.form();
-  clusters.copyCheapCalls();
-  std::vector<FusionClusters::Launch> launches = clusters.settle();
+  splitLosses(step, rounding);
+  clusters.emplace(step, rounding);
+  clusters->form();
+  clusters->copyCheapCalls();
+  std::vector<FusionClusters::Launch> launches = clusters->settle();
   makeLaunches(launches);
   order(launches);
   counts.bytesAfter = countTraffic();

@@ -158,7 +158,9 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     concatenations of columns, and in f32 sums and means of rows in torch's order. (A NaN stays one, with
     other bits perhaps.) On GPUs it says where kernels round, and rows are added up in the order of a
     warp's lanes. `fusion=fast` also takes exp, sigmoid, tanh, silu, gelu and their backwards,
-    `_log_softmax` and its backward, and the backward of `nll_loss`: it computes in fp32 and rounds once,
+    `_log_softmax` and its backward, and the backward of `nll_loss`. The lookup of an `nll_loss` that
+    follows a `_log_softmax` becomes a `gather` in its kernel, so that one number for each row is stored
+    (`fsdp/Analysis/PickedLoss.h`). It computes in fp32 and rounds once,
     where a result is stored. `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was
     captured for CUDA, `off` of others. A module that has kernels is not fused again.
 

@@ -94,10 +94,12 @@ static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain, bool isFl
   return ArrayRef<int64_t>(getRowShape(shape)) == ArrayRef<int64_t>(getRowShape(domain));
 }
 
-/// An operand on which a loss depends by a number for each row, in one dimension.
+/// An operand of one number for each row, which names a column: of a loss in one dimension, of a
+/// pick in two.
 static bool isTarget(OpOperand &use, Rounding rounding) {
   auto call = dyn_cast<aten::CallOp>(use.getOwner());
-  return call && getType(use.get()).getElementType().isInteger(64) && isRowOperator(call, rounding);
+  return call && getType(use.get()).getElementType().isInteger(64) &&
+         (isRowOperator(call, rounding) || isRowPick(call, rounding));
 }
 
 /// A tensor of all rows, of one, or of the same row everywhere, whose rows are evenly far apart.
@@ -206,7 +208,8 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
       fits = isFlatOperand(getType(argument), counted);
     auto isOfTargets = [&](OpOperand &use) { return isTarget(use, kernel.getRounding()); };
     if (!argument.use_empty() && llvm::all_of(argument.getUses(), isOfTargets))
-      fits = own.size() == 1 && own.front() == flattenRows(counted)[0];
+      fits = (own.size() == 1 || (own.size() == 2 && own.back() == 1)) &&
+             own.front() == flattenRows(counted)[0];
     if (!fits) {
       problem = "operand #" + std::to_string(argument.getArgNumber()) +
                 " has a shape that does not fit the kernel's";
@@ -227,7 +230,7 @@ SmallVector<int64_t> KernelShape::getStrides(Value tensor) const {
   TensorLayout layout = getTensorLayout(type);
   if (llvm::any_of(tensor.getUses(),
                    [](OpOperand &use) { return isTarget(use, Rounding::Fast); })) {
-    strides[strides.size() - 2] = layout.strides.empty() ? 0 : layout.strides.back();
+    strides[strides.size() - 2] = layout.strides.empty() ? 0 : layout.strides.front();
     return strides;
   }
   if (isFlat) {

@@ -237,12 +237,34 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
       continue;
     }
     Value result = call.getResult(0);
+    if (isRowPick(call, kernel.getRounding())) {
+      row.set(result, pick(call, row, bases, addUp));
+      continue;
+    }
     Value sum = combine(call.getOperand(0), Combine::Sum, [](Value number) { return number; });
     if (call.getBaseName() == "mean")
       sum =
           arith::DivFOp::create(builder, loc, sum, code.number(static_cast<double>(sizes.back())));
     row.set(result, code.round(sum, cast<RankedTensorType>(result.getType()).getElementType()));
   }
+}
+
+Value KernelWriter::pick(aten::CallOp gather, PlaceValues &row, ArrayRef<Value> bases,
+                         AddUp addUp) {
+  Arithmetic m(builder, loc);
+  Value target = row.get(builder, gather.getOperand(1)), source = gather.getOperand(0);
+  Value isColumn = m.make<arith::CmpIOp>(arith::CmpIPredicate::ult, target, integer(sizes.back()));
+  Value picked;
+  if (shape.getSegments().size() > 2) { // what is in a column depends on its segment
+    picked = addUp(Combine::Sum, [&](Value column, int64_t segment) {
+      Value isTarget = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, column, target);
+      return m.select(isTarget, computeAt(source, bases, column, segment, &row), m.number(0));
+    });
+  } else {
+    Value column = m.select(isColumn, target, integer(0));
+    picked = computeAt(source, bases, column, /*segment=*/0, &row);
+  }
+  return m.select(isColumn, picked, m.number(NAN));
 }
 
 Value KernelWriter::combine(Combine kind, Value a, Value b) {

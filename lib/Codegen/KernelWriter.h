@@ -41,6 +41,9 @@ protected:
   using AddUp = llvm::function_ref<mlir::Value(Combine kind, Term term)>;
   /// Computes what is one number for the row, in the order of the calls.
   void computeRow(PlaceValues &row, llvm::ArrayRef<mlir::Value> bases, AddUp addUp);
+  /// The number of a row that a gather picks.
+  mlir::Value pick(aten::CallOp gather, PlaceValues &row, llvm::ArrayRef<mlir::Value> bases,
+                   AddUp addUp);
   mlir::Value combine(Combine kind, mlir::Value a, mlir::Value b);
   static double getNeutral(Combine kind);
   /// Stores the results that are one number for the row.

@@ -113,7 +113,26 @@ bool fsdp::codegen::isElementwise(aten::CallOp call, Rounding rounding) {
          hasRuleTypes(call, *rule, rounding);
 }
 
+bool fsdp::codegen::isRowPick(aten::CallOp call, Rounding rounding) {
+  if (rounding != Rounding::Fast || call.getCallee() != "gather.default" ||
+      call.getNumOperands() != 2 || call.getNumResults() != 1 || call.getRng())
+    return false;
+  auto source = cast<RankedTensorType>(call.getOperand(0).getType());
+  auto index = cast<RankedTensorType>(call.getOperand(1).getType());
+  auto result = cast<RankedTensorType>(call.getResult(0).getType());
+  const Arguments arguments(call);
+  return source.getRank() == 2 && isKernelElement(source.getElementType()) &&
+         source.getNumElements() > 0 && source.getShape().back() > 1 && isContiguous(source) &&
+         arguments.isOperand(0) && arguments.isNumber(1, 1) &&
+         index.getElementType().isInteger(64) && isContiguous(result) &&
+         result.getElementType() == source.getElementType() &&
+         result.getShape() == index.getShape() &&
+         index.getShape() == ArrayRef<int64_t>(getRowShape(source.getShape()));
+}
+
 bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
+  if (isRowPick(call, rounding))
+    return true;
   if ((call.getCallee() != "sum.dim_IntList" && call.getCallee() != "mean.dim") ||
       !hasKernelTypes(call) || call.getNumOperands() != 1)
     return false;

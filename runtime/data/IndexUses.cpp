@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -38,6 +39,14 @@ constexpr std::string_view kListOperators[] = {"aten::index", "aten::index_put"}
 // Copies with the same elements in the same order where results are contiguous.
 constexpr std::string_view kCopies[] = {"aten::_to_copy", "aten::clone"};
 
+/// Which elements of a copy are 0 instead: those below it, or those above.
+enum class Clamp : uint8_t { None, Below, Above };
+Clamp getClamp(std::string_view callee) {
+  return callee == "aten::clamp_min"   ? Clamp::Below
+         : callee == "aten::clamp_max" ? Clamp::Above
+                                       : Clamp::None;
+}
+
 bool isIndex(uint32_t dtype) { return dtype == FSDP_I64 || dtype == FSDP_I32; }
 
 class UseFinder {
@@ -51,12 +60,16 @@ public:
     for (const fsdp_entry &entry : plan.entries()) {
       if (entry.kind == FSDP_VIEW)
         follow(entry, /*isCopy=*/false);
+      if (entry.kind == FSDP_KERNEL)
+        addKernel(entry);
       if (entry.kind != FSDP_CALL)
         continue;
       std::string_view callee = plan.string(entry.callee);
       for (std::string_view copy : kCopies)
         if (callee == copy)
           follow(entry, /*isCopy=*/true);
+      if (Clamp clamp = getClamp(callee); clamp != Clamp::None && clampsAtZero(entry))
+        follow(entry, /*isCopy=*/true, clamp);
       for (const IndexedOperator &op : kOperators)
         if (callee == op.name)
           add(entry, op);
@@ -73,6 +86,7 @@ private:
   struct Base {
     uint32_t input;
     int64_t offset;
+    Clamp clamp = Clamp::None;
   };
 
   const Base *baseOf(const fsdp_entry &entry, size_t argument) const {
@@ -83,10 +97,18 @@ private:
     return found == bases.end() ? nullptr : &found->second;
   }
 
-  void follow(const fsdp_entry &entry, bool isCopy) {
+  bool clampsAtZero(const fsdp_entry &entry) const {
+    std::span<const fsdp_argument> arguments = plan.arguments(entry);
+    return arguments.size() == 2 && arguments[1].kind == FSDP_ARG_INT &&
+           arguments[1].payload.integer == 0;
+  }
+
+  void follow(const fsdp_entry &entry, bool isCopy, Clamp clamp = Clamp::None) {
     const Base *base = baseOf(entry, 0);
-    if (!base)
+    if (!base || (base->clamp != Clamp::None && clamp != Clamp::None))
       return;
+    if (clamp == Clamp::None)
+      clamp = base->clamp;
     const fsdp_value &from = plan.values()[plan.arguments(entry)[0].index];
     for (int64_t result : plan.results(entry)) {
       if (result < 0)
@@ -96,7 +118,7 @@ private:
         bases[static_cast<uint32_t>(result)] = *base;
       else if (isIndex(to.dtype) && plan.isContiguous(from) && plan.isContiguous(to) &&
                plan.numElements(from) == plan.numElements(inputOf(*base)))
-        bases[static_cast<uint32_t>(result)] = {base->input, to.offset};
+        bases[static_cast<uint32_t>(result)] = {base->input, to.offset, clamp};
     }
   }
 
@@ -143,11 +165,35 @@ private:
         addUse(entry, found->second, found->first, -table[i], table[i]);
   }
 
+  /// Indices of columns, which a loss may ignore where they are negative: the compiler then clamps
+  /// them (fsdp-fuse).
+  void addKernel(const fsdp_entry &entry) {
+    int64_t most = 0, columns = 0;
+    auto consider = [&](const fsdp_value &value) {
+      std::span<const int64_t> sizes = plan.sizes(value);
+      if (int64_t elements = plan.numElements(value); elements > most && !sizes.empty()) {
+        most = elements;
+        columns = sizes.back();
+      }
+    };
+    for (const fsdp_argument &argument : plan.arguments(entry))
+      consider(plan.values()[argument.index]);
+    for (int64_t result : plan.results(entry))
+      consider(plan.values()[result]);
+    for (size_t i = 0; i < plan.arguments(entry).size(); ++i)
+      if (const Base *base = baseOf(entry, i); base && base->clamp == Clamp::Below)
+        addUse(entry, *base, plan.arguments(entry)[i].index, 0, columns);
+  }
+
   /// `value`: the indices, which are elements of an input.
   IndexUse &addUse(const fsdp_entry &entry, const Base &base, uint32_t value, int64_t least,
                    int64_t count) {
     const fsdp_value &indices = plan.values()[value];
     std::span<const int64_t> sizes = plan.sizes(indices), strides = plan.strides(indices);
+    if (base.clamp == Clamp::Below)
+      least = std::numeric_limits<int64_t>::min();
+    if (base.clamp == Clamp::Above)
+      count = std::numeric_limits<int64_t>::max();
     return uses.emplace_back(
         IndexUse{base.input,
                  inputOf(base).dtype,

@@ -39,7 +39,7 @@ private:
   bool chance(unsigned percent) { return below(100) < percent; }
   void drawDomain();
   const Known &addInput(ArrayRef<int64_t> shape, Type element);
-  const Known &addTarget(int64_t samples, int64_t classes);
+  const Known &addTarget(ArrayRef<int64_t> shape, int64_t classes);
   const Known *findKnown(ArrayRef<int64_t> shape, Type element);
   /// A value of this shape, or one that broadcasts to it.
   const Known &pickWhole(ArrayRef<int64_t> shape, Type element);
@@ -122,10 +122,10 @@ const Drawer::Known &Drawer::addInput(ArrayRef<int64_t> shape, Type element) {
 }
 
 /// Classes of samples.
-const Drawer::Known &Drawer::addTarget(int64_t samples, int64_t classes) {
-  at::Tensor tensor = at::randint(classes, {samples}, at::kLong);
+const Drawer::Known &Drawer::addTarget(ArrayRef<int64_t> shape, int64_t classes) {
+  at::Tensor tensor = at::randint(classes, at::IntArrayRef(shape.data(), shape.size()), at::kLong);
   Value argument = result.kernel.getBody().front().addArgument(
-      RankedTensorType::get({samples}, builder.getI64Type()), builder.getUnknownLoc());
+      RankedTensorType::get(shape, builder.getI64Type()), builder.getUnknownLoc());
   result.inputs.push_back(tensor);
   known.push_back({argument, tensor, tensor, tensor});
   return known.back();
@@ -399,7 +399,7 @@ void Drawer::drawExpansion() {
           getStridedTensorType(domain, main, layout.strides, layout.offset));
 }
 
-/// A softmax, its backward, or the backward of a loss of it.
+/// A softmax, its backward, a number of each row, or the backward of a loss.
 void Drawer::drawSoftmax() {
   if (domain.size() < 2 || domain.back() == 1)
     return;
@@ -416,9 +416,13 @@ void Drawer::drawSoftmax() {
     if (chance(60))
       addCall("_log_softmax_backward_data.default", {gradient, logarithms},
               {mark, mark, integer(last), TypeAttr::get(main)}, type);
+  } else if (domain.size() == 2 && chance(50)) {
+    const Known *rows = &pickWhole(domain, main), *target = &addTarget({domain[0], 1}, domain[1]);
+    addCall("gather.default", {rows, target}, {mark, integer(1), mark, builder.getBoolAttr(false)},
+            RankedTensorType::get({domain[0], 1}, main));
   } else if (domain.size() == 2) {
     const Known *gradient = &addInput({}, main), *self = &pickWhole(domain, main);
-    const Known *target = &addTarget(domain[0], domain[1]), *weight = &addInput({}, main);
+    const Known *target = &addTarget({domain[0]}, domain[1]), *weight = &addInput({}, main);
     addCall("nll_loss_backward.default", {gradient, self, target, weight},
             {mark, mark, mark, none, integer(1 + below(2)), integer(chance(50) ? 1 : -100), mark},
             type);

@@ -26,8 +26,13 @@ bool isKernelElement(mlir::Type element);
 bool isElementwise(aten::CallOp call, Rounding rounding);
 
 /// True if the call adds up, or averages, each row of its operand, the last dimension, which stays
-/// with size 1, and a kernel of this rounding can compute it.
+/// with size 1, or picks a number of it (isRowPick), and a kernel of this rounding can compute it.
 bool isRowReduction(aten::CallOp call, Rounding rounding);
+
+/// True if the call picks one number of each row of two-dimensional rows, that of the column which
+/// its second operand names: `gather`. Only fast kernels have it; one that names no column is NaN
+/// there.
+bool isRowPick(aten::CallOp call, Rounding rounding);
 
 /// True for operators on whole rows, the last dimension, whose results have the shape of what they
 /// are computed from: `_log_softmax` and its backward, and the backward of `nll_loss`, whose rows

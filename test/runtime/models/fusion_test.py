@@ -177,14 +177,34 @@ class Fusion(unittest.TestCase):
                     self.assertEqual((moved[0][name], moved[1][name]), (int(times), int(size)), name)
             self.assertLess(sum(moved[1].values()), unfused)
 
-    def test_fast_is_near(self):
-        config = models.Config("llama", dim=64, layers=2)
-        figures, _, launches = self.train(config, 2, "fast", [])
-        expected, _, _ = self.train(config, 2, "off", [])
+    def check_near(self, config, ranks=2):
+        figures, _, launches = self.train(config, ranks, "fast", [])
+        expected, _, _ = self.train(config, ranks, "off", [])
         self.assertGreater(launches, 0)
         for (loss, _), (near, _) in zip(figures, expected):
             got, wanted = ([float.fromhex(x) for x in line] for line in (loss, near))
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=0)
+
+    def test_fast_is_near(self):
+        self.check_near(models.Config("llama", dim=64, layers=2))
+
+    def test_targets(self):
+        """Some are ignored; one that is no class is an error, also where a kernel looks it up."""
+        config = models.Config("llama", dim=64, layers=1)
+        self.train(config, 1, "off", [])
+        data = self.folder / "data.safetensors"
+        inputs = safetensors_io.load(data)
+        inputs["targets"][::2, ::3] = -100
+        safetensors_io.save(data, inputs)
+        self.check_near(config)
+        for bad in (config.vocab, -1):
+            inputs["targets"][0, 1] = bad
+            safetensors_io.save(data, inputs)
+            for fusion in ("off", "fast"):
+                done = subprocess.run([self.folder / f"{fusion}-2", "--ranks", "2", "--data", data, "--steps", "1"],
+                                      capture_output=True, text=True, timeout=LIMIT_S)  # fmt: skip
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"of input 'targets' is {bad}, expected", done.stderr)
 
 
 if __name__ == "__main__":

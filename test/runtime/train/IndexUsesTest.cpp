@@ -83,6 +83,39 @@ TEST(IndexUses, NamesTargetsThatAreNoClass) {
   EXPECT_EQ(check(language, file), "");
 }
 
+// A loss of a generated kernel: what it ignores is clamped away before the kernel and kept behind
+// it. So the kernel has no index above its columns, and the loss none below 0 but the one that it
+// ignores.
+TEST(IndexUses, FollowsClampedTargetsIntoKernels) {
+  PlanBuilder builder;
+  uint32_t targets = builder.addValue(FSDP_I64, {6}), low = builder.addValue(FSDP_I64, {6}),
+           high = builder.addValue(FSDP_I64, {6});
+  builder.addInput("targets", targets);
+  builder.call("clamp_min", "", {value(targets), integer(0)}, {low});
+  builder.call("clamp_max", "", {value(targets), integer(0)}, {high});
+  uint32_t column = builder.addValue(FSDP_I64, {6, 1}, builder.offsetOf(low));
+  builder.view("unsqueeze", "", {value(low), integer(1)}, {column});
+  uint32_t logits = builder.addValue(FSDP_F32, {6, 50}),
+           picked = builder.addValue(FSDP_F32, {6, 1});
+  builder.kernel(+[](void *const *, int64_t, int64_t) {}, 1, {logits, column}, {picked});
+  uint32_t loss = builder.addValue(FSDP_F32, {}), weight = builder.addValue(FSDP_F32, {});
+  builder.call("nll_loss_forward", "",
+               {value(picked), value(high), none(), integer(1), integer(-100)}, {loss, weight});
+  PlanView plan(builder.finish(loss));
+  std::vector<IndexUse> uses = findIndexUses(plan);
+  ASSERT_EQ(uses.size(), 2u);
+  auto findBad = [&](int64_t target) {
+    std::vector<int64_t> batch{0, 49, -100, target, 7, 3};
+    std::vector<std::optional<BadIndex>> found;
+    for (const IndexUse &use : uses)
+      found.push_back(findBadIndex(use, std::as_bytes(std::span(batch))));
+    return std::pair(found[0].has_value(), found[1].has_value());
+  };
+  EXPECT_EQ(findBad(49), std::pair(false, false));
+  EXPECT_EQ(findBad(50), std::pair(true, false));
+  EXPECT_EQ(findBad(-1), std::pair(false, true));
+}
+
 // Only what is read counts: here all but the last column.
 TEST(IndexUses, LooksAtTheElementsThatAreRead) {
   PlanBuilder builder;
