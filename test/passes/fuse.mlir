@@ -383,16 +383,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // The loss of a classifier, fast: logits are read as they are. Views that count the same rows by
 // other dimensions are read through. The backward computes the logarithms of probabilities again; the
-// forward's are stored for the mean over all rows alone.
-// FAST-LABEL: fsdp.kernel @fused_to_copy_view_log_softmax fast {
-// FAST:         fsdp.yield %{{[^,]+}} : tensor<8x50xf32>
+// forward stores those of the targets, for the mean over all rows.
+// FAST-LABEL: fsdp.kernel @fused_to_copy_view_log_softmax_gather fast {
+// FAST:         fsdp.yield %{{[^,]+}} : tensor<8x1xf32>
 // FAST-LABEL: fsdp.kernel @fused_to_copy_view_log_softmax_nll_loss_backward fast {
 // FAST:       ^bb0(%{{[^:]+}}: tensor<2x4x50xbf16>, %{{[^:]+}}: tensor<f32>, %{{[^:]+}}: tensor<8xi64>, %{{[^:]+}}: tensor<f32>):
 // FAST:         fsdp.yield %{{[^,]+}} : tensor<2x4x50xbf16>
 // FAST-LABEL: func.func @step
 // FAST:         %[[LOGITS:.+]] = aten.call "bmm.default"
-// FAST-NEXT:    %[[LOGS:.+]] = fsdp.launch @fused_to_copy_view_log_softmax(%[[LOGITS]])
-// FAST-NEXT:    %[[LOSS:.+]]:2 = aten.call "nll_loss_forward.default"(%[[LOGS]], %targets
+// FAST:         %[[LOGS:.+]] = fsdp.launch @fused_to_copy_view_log_softmax_gather(%[[LOGITS]], %
+// FAST:         %[[LOSS:.+]]:2 = aten.call "nll_loss_forward.default"(%[[LOGS]], %clamp_max
 // FAST:         fsdp.launch @fused_to_copy_view_log_softmax_nll_loss_backward(%[[LOGITS]], %{{.+}}, %targets, %[[LOSS]]#1)
 !h = tensor<2x4x50xbf16>
 !q = tensor<2x50x50xbf16>
