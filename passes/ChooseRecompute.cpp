@@ -1,9 +1,10 @@
 //===- ChooseRecompute.cpp - How much to recompute under a memory cap -----===//
 //
-// Recomputes more and more, in steps that take the least time for each byte saved first
-// (RecomputeLadder.h). Least peaks, which are fast to find, tell the fewest steps that fit. Then it
-// schedules the few candidates that do, and takes the fastest. Optimizer state goes to the host
-// where that may be decided and nothing fits without, or the step is faster with it there.
+// Recomputes more and more, or keeps activations on the host, in steps that take the least time for
+// each byte saved first (RecomputeLadder.h). Least peaks, which are fast to find, tell the fewest
+// steps that fit. Then it schedules the few candidates that do, and takes the fastest. Optimizer
+// state goes to the host where that may be decided and nothing fits without, or the step is faster
+// with it there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,11 +14,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/LeastPeak.h"
 #include "passes/Pipelines.h"
-#include "passes/RecomputeLadder.h"
+#include "passes/RecomputeCandidate.h"
 #include "passes/SearchOptions.h"
-#include "llvm/Support/FormatVariadic.h"
-
-#include <map>
 
 namespace fsdp {
 #define GEN_PASS_DEF_CHOOSERECOMPUTE
@@ -27,15 +25,9 @@ namespace fsdp {
 using namespace mlir;
 using namespace fsdp;
 
-namespace {
+using Candidate = RecomputeCandidate;
 
-/// Steps of the ladder, and whether optimizer state is offloaded.
-struct Candidate {
-  SmallVector<RecomputeStep> steps = {};
-  OffloadPolicy offload = OffloadPolicy::None;
-  RecomputeReason reason = RecomputeReason::Time;
-  StringRef whyOffloaded = {}; // of optimizer state, where that is decided
-};
+namespace {
 
 struct Prediction {
   Candidate candidate;
@@ -53,17 +45,19 @@ private:
   void restoreRequests(Step &step);
   /// `whyCheap`: why nothing is searched for; empty: something is.
   void recordRecomputation(const Candidate &chosen, StringRef whyCheap);
+  void recordActivations(Step &step, const Candidate &chosen);
   void offloadStates(Step &step, StringRef why);
-  std::string describe(const Candidate &candidate) const;
+  /// Activations that a search decides on are those that its steps mark.
+  OffloadChoices getOffload(const Candidate &candidate) const {
+    return {candidate.offload,
+            activations == OffloadPolicy::All ? OffloadPolicy::All : OffloadPolicy::None};
+  }
   /// The first steps of the ladder.
   SmallVector<RecomputeStep> climb(size_t count) const {
-    return SmallVector<RecomputeStep>(ArrayRef(ladder).take_front(count));
+    return SmallVector<RecomputeStep>(ladder.take_front(count));
   }
-  /// How many blocks each policy has behind the candidate's steps.
-  std::map<RecomputePolicy, int64_t> countBlocks(const Candidate &candidate) const;
-  RecomputeAttr getAttr(const Candidate &candidate);
   StepChoices getChoices(const Candidate &candidate) const {
-    return {.recompute = RecomputeOptions(), .offload = candidate.offload, .fusion = fusion};
+    return {.recompute = RecomputeOptions(), .offload = getOffload(candidate), .fusion = fusion};
   }
   std::optional<int64_t> findPeak(const Candidate &candidate);
   std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes);
@@ -71,12 +65,16 @@ private:
   std::optional<Prediction> predict(const Candidate &candidate);
   std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes);
   std::optional<Prediction> predictBest(OffloadPolicy offload, int64_t capBytes);
+  LogicalResult findLadders();
   Candidate choose(int64_t capBytes);
   Candidate findLeast();
   void announce(const Prediction &chosen);
 
   int64_t numBlocks = 0; // of which the policy is free
-  SmallVector<RecomputeStep> ladder;
+  /// Where activations may be offloaded there are several: without that, and by the policy of the
+  /// blocks of which the forward hides the copies.
+  SmallVector<SmallVector<RecomputeStep>> ladders;
+  ArrayRef<RecomputeStep> ladder;         // the one that is tried
   SmallVector<RecomputePolicyAttr> asked; // by group
   SmallVector<GroupOp> freed;             // whose policy is left to this pass
   bool isFitting = false;                 // a schedule fits the memory cap
@@ -92,17 +90,6 @@ static constexpr double kWorthIt = 0.99;
 static constexpr StringLiteral
     kForMemory = "no schedule with the optimizer state on the device fits the memory cap",
     kForTime = "the memory that this leaves to activations saves more time than the copies take";
-
-std::map<RecomputePolicy, int64_t>
-ChooseRecomputePass::countBlocks(const Candidate &candidate) const {
-  DenseMap<StringAttr, RecomputePolicy> policyOf;
-  for (const RecomputeStep &step : candidate.steps)
-    policyOf[step.group] = step.policy;
-  std::map<RecomputePolicy, int64_t> counts;
-  for (auto [group, policy] : policyOf)
-    ++counts[policy];
-  return counts;
-}
 
 std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate) {
   OwningOpRef<ModuleOp> changed = getOperation().clone();
@@ -203,14 +190,35 @@ std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload
   std::optional<int64_t> cheapPeak = findPeak(cheap);
   if (cheapPeak && *cheapPeak <= capBytes)
     take(predict(cheap));
-  if (!best)
-    return predictFitting({{}, offload, RecomputeReason::Memory}, capBytes);
+  if (!best) {
+    for (ArrayRef<RecomputeStep> tried : ladders) {
+      ladder = tried;
+      take(predictFitting({{}, offload, RecomputeReason::Memory}, capBytes));
+    }
+    return best;
+  }
+  ladder = ladders.front();
   const auto numSelected = static_cast<size_t>(llvm::count_if(
       ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; }));
   if (best->makespanNs > kEnough * best->computeNs && numSelected > 0)
     for (size_t count : {(numSelected + 1) / 2, numSelected})
       take(predict({climb(count), offload, RecomputeReason::Time}));
   return best;
+}
+
+LogicalResult ChooseRecomputePass::findLadders() {
+  SmallVector<std::optional<RecomputePolicy>> offloaded = {std::nullopt};
+  if (activations == OffloadPolicy::Auto)
+    offloaded.append({RecomputePolicy::Cheap, RecomputePolicy::Selected, RecomputePolicy::Full});
+  ladders.clear();
+  for (std::optional<RecomputePolicy> policy : offloaded) {
+    FailureOr<SmallVector<RecomputeStep>> found =
+        findRecomputeLadder(getOperation(), search->getCosts(), fusion, policy);
+    if (failed(found))
+      return failure();
+    ladders.push_back(std::move(*found));
+  }
+  return success();
 }
 
 Candidate ChooseRecomputePass::choose(int64_t capBytes) {
@@ -237,8 +245,10 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
-  for (size_t count : {size_t(0), ladder.size()}) {
-    Candidate candidate{climb(count), OffloadPolicy::None, RecomputeReason::Memory};
+  SmallVector<SmallVector<RecomputeStep>> candidates = ladders;
+  candidates.emplace_back();
+  for (SmallVector<RecomputeStep> &steps : candidates) {
+    Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};
     if (offload != OffloadPolicy::None)
       candidate.offload = OffloadPolicy::All;
     if (offload == OffloadPolicy::Auto)
@@ -252,50 +262,16 @@ Candidate ChooseRecomputePass::findLeast() {
   return least;
 }
 
-/// How many blocks are computed again, and what for.
-std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
-  if (candidate.steps.empty())
-    return isFitting ? "the step fits the memory cap without further recomputation"
-                     : "nothing fits the memory cap, and this needs the least";
-  std::string policies;
-  int64_t numRecomputed = 0;
-  std::map<RecomputePolicy, int64_t> counts = countBlocks(candidate);
-  for (auto [policy, count] : counts) {
-    if (counts.size() > 1)
-      policies += (policies.empty() ? "" : " and ") + std::to_string(count) + " by ";
-    policies += "policy " + stringifyRecomputePolicy(policy).str();
-    numRecomputed += count;
-  }
-  std::string text = llvm::formatv("the backward recomputes {0} of {1} blocks, {2}", numRecomputed,
-                                   numBlocks, policies);
-  if (!isFitting)
-    return text + ": nothing fits the memory cap, and this needs the least";
-  return text + (candidate.reason == RecomputeReason::Memory
-                     ? ": the memory cap asks for as many"
-                     : ": the memory that this leaves to gathers saves more time than "
-                       "recomputing takes");
-}
-
-/// For several policies at once the attribute says `auto`; each group says which one it follows.
-RecomputeAttr ChooseRecomputePass::getAttr(const Candidate &candidate) {
-  RecomputePolicy policy = RecomputePolicy::Cheap;
-  int64_t numRecomputed = 0;
-  for (auto [own, count] : countBlocks(candidate)) {
-    policy = numRecomputed == 0 ? own : RecomputePolicy::Auto;
-    numRecomputed += count;
-  }
-  return RecomputeAttr::get(&getContext(), policy, numRecomputed, candidate.reason);
-}
-
 void ChooseRecomputePass::announce(const Prediction &chosen) {
   ModuleOp module = getOperation();
-  RecomputeAttr attr = getAttr(chosen.candidate);
+  RecomputeAttr attr = chosen.candidate.getAttr(&getContext());
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("choice").category(getArgument()))
       << remark::metric("Policy", stringifyRecomputePolicy(attr.getPolicy()))
       << remark::metric("RecomputedBlocks", attr.getBlocks()) << remark::metric("Blocks", numBlocks)
+      << remark::metric("OffloadedBlocks", chosen.candidate.countOffloaded())
       << remark::metric("PredictedNs", chosen.makespanNs);
   if (!chosen.candidate.steps.empty())
-    module.emitRemark(describe(chosen.candidate));
+    module.emitRemark(chosen.candidate.describe(numBlocks, isFitting));
   if (!chosen.candidate.whyOffloaded.empty())
     module.emitRemark("optimizer state is on the host between updates: ")
         << chosen.candidate.whyOffloaded;
@@ -341,13 +317,23 @@ void ChooseRecomputePass::recordRecomputation(const Candidate &chosen, StringRef
     // Of groups that say nothing `auto` of the whole step is the request.
     if (!whyCheap.empty() && group.getRecompute() != RecomputePolicy::Auto)
       continue;
-    std::string reason = whyCheap.empty() ? describe(chosen) : whyCheap.str();
+    std::string reason = whyCheap.empty() ? chosen.describe(numBlocks, isFitting) : whyCheap.str();
     RecomputePolicy policy = group.getRecomputed().value_or(RecomputePolicy::None);
     recordDecision(group,
                    {Subject::Recomputed,
                     "recomputes by policy " + stringifyRecomputePolicy(policy).str(), reason},
                    getArgument());
   }
+}
+
+/// Where steps put the activations of groups, and why.
+void ChooseRecomputePass::recordActivations(Step &step, const Candidate &chosen) {
+  for (GroupOp group : step.groups)
+    if (group.areActivationsOnHost())
+      recordDecision(group,
+                     {Subject::Activations, "keeps its activations on the host",
+                      chosen.describe(numBlocks, isFitting)},
+                     getArgument());
 }
 
 /// Of groups that do not say where it is.
@@ -380,25 +366,22 @@ void ChooseRecomputePass::runOnOperation() {
   freeGroups(*step);
   numBlocks = static_cast<int64_t>(collectFreeBlocks(module).size());
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
-  bool isDecided =
-      capBytes && step->isSharded() && (numBlocks > 0 || offload == OffloadPolicy::Auto);
-  if (!isDecided && offload == OffloadPolicy::Auto) {
-    module.emitError("offload-optimizer=auto decides nothing on ")
-        << step->getWorldSize() << " ranks with " << (capBytes ? "a" : "no")
-        << " memory-cap; say all or none";
+  const bool isAuto = offload == OffloadPolicy::Auto || activations == OffloadPolicy::Auto;
+  bool isDecided = capBytes && step->isSharded() && (numBlocks > 0 || isAuto);
+  if (!isDecided && isAuto) {
+    module.emitError(offload == OffloadPolicy::Auto ? "offload-optimizer" : "offload-activations")
+        << "=auto decides nothing on " << step->getWorldSize() << " ranks with "
+        << (capBytes ? "a" : "no") << " memory-cap; say all or none";
     return signalPassFailure();
   }
   Candidate chosen;
   RecomputeOptions options;
-  ladder.clear();
   if (isDecided) {
-    FailureOr<SmallVector<RecomputeStep>> found =
-        findRecomputeLadder(module, search->getCosts(), fusion);
-    if (failed(found))
+    if (failed(findLadders()))
       return signalPassFailure();
-    ladder = std::move(*found);
     chosen = choose(*capBytes);
     applySteps(module, chosen.steps);
+    recordActivations(*step, chosen);
   } else {
     options.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
     for (GroupOp group : freed)
@@ -413,5 +396,5 @@ void ChooseRecomputePass::runOnOperation() {
   restoreRequests(*step);
   recordRecomputation(chosen, isDecided ? "" : explainCheap(*step, capBytes.has_value()));
   if (isDecided && numBlocks > 0)
-    module->setAttr(FsdpDialect::getRecomputeAttrName(), getAttr(chosen));
+    module->setAttr(FsdpDialect::getRecomputeAttrName(), chosen.getAttr(&getContext()));
 }

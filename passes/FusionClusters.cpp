@@ -43,6 +43,11 @@ static bool isFloatConcatenation(CallOp call) {
   return codegen::isKernelElement(type.getElementType()) && type.getShape().back() <= 8192;
 }
 
+/// Kernels may move past it as their operands and readers let them: it reads or makes one value.
+static bool isActivationCopy(Operation &op) {
+  return isa<StoreStartOp, StoreWaitOp, FetchStartOp, FetchWaitOp>(op) && !getGroupOf(&op);
+}
+
 FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(rounding) {
   unsigned begin = 0;
   auto endWindow = [&] {
@@ -51,7 +56,7 @@ FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(
   };
   for (Operation &op : step.getBody().front()) {
     auto call = dyn_cast<CallOp>(op);
-    if (!call && !isa<aten::ConstantOp>(op))
+    if (!call && !isa<aten::ConstantOp>(op) && !isActivationCopy(op))
       endWindow();
     positions[&op] = operations.size();
     operations.push_back(&op);

@@ -289,11 +289,14 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
         /*backward_prefetch=*/nullptr, asked.offloadPolicy == ParameterHome::Cpu,
         /*offload_optimizer=*/nullptr, /*optimizer_state=*/nullptr,
+        /*offload_activations=*/nullptr, /*activations=*/nullptr,
         /*decisions=*/nullptr, /*places=*/nullptr);
     if (asked.recompute)
       op.setRecompute(*asked.recompute);
     if (asked.offloadOptimizer)
       op.setOffloadOptimizer(*asked.offloadOptimizer);
+    if (asked.offloadActivations)
+      op.setOffloadActivations(*asked.offloadActivations);
     if (asked.gradientSync)
       op.setGradientSync(*asked.gradientSync);
     if (asked.reshardAfterBackward)

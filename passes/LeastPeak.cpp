@@ -23,7 +23,7 @@ void fsdp::addSharding(OpPassManager &manager, ModuleOp captured, const StepChoi
   if (!isAccumulated(captured))
     manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
-  manager.addPass(createOffloadOptimizer({.offload = choices.offload}));
+  addOffload(manager, choices.offload);
   manager.addPass(createFuse({.fusion = choices.fusion}));
 }
 

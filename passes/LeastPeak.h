@@ -4,6 +4,7 @@
 #define FSDP_PASSES_LEASTPEAK_H
 
 #include "fsdp/CostModel/CostModel.h"
+#include "fsdp/Transforms/Choices.h"
 #include "fsdp/Transforms/ScheduleSearch.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -14,7 +15,7 @@ namespace fsdp {
 /// What is done to a captured step before a schedule is searched for.
 struct StepChoices {
   std::optional<RecomputeOptions> recompute = {}; // none: it stays as it is
-  OffloadPolicy offload = OffloadPolicy::None;
+  OffloadChoices offload = {};
   FusionChoice fusion = FusionChoice::Off;
 };
 

@@ -139,19 +139,19 @@ void Offloader::insertCopies() {
     auto shard = cast<ShardType>(entry.gradient.getType());
     Location loc = entry.gradient.getLoc();
     builder.setInsertionPointAfter(entry.last);
-    auto store = StoreGradientStartOp::create(builder, loc, handle, entry.gradient,
-                                              /*offset=*/nullptr);
+    auto store = StoreStartOp::create(builder, loc, handle, entry.gradient,
+                                      /*offset=*/nullptr);
     Operation *next = index + 1 < waiting.size() ? waiting[index + 1].last : nullptr;
     if (next && placeOf.lookup(next) < placeOf.lookup(entry.fetchBefore))
       builder.setInsertionPointAfter(next);
     else
       builder.setInsertionPoint(entry.fetchBefore);
-    auto host = HostShardType::get(builder.getContext(), shard.getGroup(), shard.getElementType());
-    Value stored = StoreGradientWaitOp::create(builder, loc, host, store.getHandle());
+    auto host = HostType::get(builder.getContext(), shard);
+    Value stored = StoreWaitOp::create(builder, loc, host, store.getHandle());
     builder.setInsertionPoint(entry.fetchBefore);
-    auto fetch = FetchGradientStartOp::create(builder, loc, handle, stored, /*offset=*/nullptr);
+    auto fetch = FetchStartOp::create(builder, loc, handle, stored, /*offset=*/nullptr);
     builder.setInsertionPoint(entry.reader);
-    Value fetched = FetchGradientWaitOp::create(builder, loc, shard, fetch.getHandle());
+    Value fetched = FetchWaitOp::create(builder, loc, shard, fetch.getHandle());
     entry.reader->replaceUsesOfWith(entry.gradient, fetched);
   }
 }

@@ -32,6 +32,14 @@ defvar offloadOptions = [
            clEnumValN(::fsdp::OffloadPolicy::All, "all", "all that do not say otherwise"))}]>
 ];
 
+defvar offloadActivationsOption =
+  Option<"activations", "activations", "::fsdp::OffloadPolicy", "::fsdp::OffloadPolicy::None",
+         "Which blocks keep activations on the host",
+         [{::llvm::cl::values(
+           clEnumValN(::fsdp::OffloadPolicy::None, "none", "those that say so"),
+           clEnumValN(::fsdp::OffloadPolicy::Auto, "auto", "as many as a search decides"),
+           clEnumValN(::fsdp::OffloadPolicy::All, "all", "all that do not say otherwise"))}]>;
+
 /// Options of passes that search for a schedule (ScheduleSearch.h).
 defvar searchOptions = [
   Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",

@@ -25,6 +25,7 @@ static void addRecomputation(OpPassManager &manager, const PipelineOptions &opti
     choose.policy = options.recompute;
     choose.offload = options.offloadOptimizer;
     choose.fusion = options.fusion;
+    choose.activations = options.offloadActivations;
     manager.addPass(createChooseRecompute(choose));
     return;
   }
@@ -32,6 +33,11 @@ static void addRecomputation(OpPassManager &manager, const PipelineOptions &opti
   recompute.policy =
       options.recompute == RecomputePolicy::Auto ? RecomputePolicy::Cheap : options.recompute;
   addRecompute(manager, recompute);
+}
+
+void fsdp::addOffload(OpPassManager &manager, const OffloadChoices &offload) {
+  manager.addPass(createOffloadOptimizer({.offload = offload.optimizer}));
+  manager.addPass(createOffloadActivations({.activations = offload.activations}));
 }
 
 void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
@@ -65,10 +71,10 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
   // A search has marked the groups that it offloads (fsdp-choose-recompute).
-  OffloadPolicy offload = options.offloadOptimizer;
-  if (isSearched && offload == OffloadPolicy::Auto)
-    offload = OffloadPolicy::None;
-  manager.addPass(createOffloadOptimizer({.offload = offload}));
+  auto decide = [&](OffloadPolicy policy) {
+    return isSearched && policy == OffloadPolicy::Auto ? OffloadPolicy::None : policy;
+  };
+  addOffload(manager, {decide(options.offloadOptimizer), decide(options.offloadActivations)});
   verify(createVerifySharded());
   if (options.upTo == ModulePhase::Sharded)
     return;
@@ -130,9 +136,11 @@ std::optional<std::string> fsdp::explainUnusedOffload(OffloadPolicy policy, Sche
 static LogicalResult checkOptions(const PipelineOptions &options,
                                   function_ref<LogicalResult(const Twine &)> emitError) {
   const PipelineOptions &o = options;
-  if (std::optional<std::string> why =
-          explainUnusedOffload(o.offloadOptimizer, o.schedule, o.memoryCap != "0"))
-    return emitError("offload-optimizer " + *why);
+  for (auto [flag, policy] : {std::pair("offload-optimizer ", o.offloadOptimizer.getValue()),
+                              {"offload-activations ", o.offloadActivations.getValue()}})
+    if (std::optional<std::string> why =
+            explainUnusedOffload(policy, o.schedule, o.memoryCap != "0"))
+      return emitError(flag + *why);
   if (o.fusion.hasValue() && o.upTo == ModulePhase::Sharded)
     return emitError("fusion is of scheduled modules, but up-to is sharded");
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)

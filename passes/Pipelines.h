@@ -80,6 +80,14 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
           clEnumValN(OffloadPolicy::Auto, "auto",
                      "all, if a search under a memory cap finds nothing that fits without"),
           clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
+  Option<OffloadPolicy> offloadActivations{
+      *this, "offload-activations", llvm::cl::init(OffloadPolicy::None),
+      llvm::cl::desc("Which blocks keep what their forward keeps for the backward in the host's "
+                     "memory; the bits are the same"),
+      llvm::cl::values(
+          clEnumValN(OffloadPolicy::None, "none", "those that say so in the YAML file"),
+          clEnumValN(OffloadPolicy::Auto, "auto", "as many as a search under a memory cap decides"),
+          clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
   Option<FusionChoice> fusion{
       *this, "fusion", llvm::cl::init(FusionChoice::Auto),
       llvm::cl::desc("Which operators become generated kernels"),
@@ -141,7 +149,8 @@ struct FlagUses {
 /// Why one of these flags would have no effect; none where it has one.
 std::optional<std::string> explainUnused(llvm::StringRef flag, const FlagUses &uses);
 
-/// Why the policy Auto would decide nothing; none where it decides.
+/// Why the policy Auto of `--offload-optimizer` or `--offload-activations` would decide nothing;
+/// none where it decides.
 std::optional<std::string> explainUnusedOffload(OffloadPolicy policy, ScheduleChoice schedule,
                                                 bool hasCap);
 
@@ -151,6 +160,9 @@ void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options)
 /// Adds fsdp-recompute with these options. Before whole blocks are recomputed, what is cheap gets a
 /// copy of its own at its use in the backward, so that those of the block's repetition end early.
 void addRecompute(mlir::OpPassManager &manager, RecomputeOptions options);
+
+/// Adds fsdp-offload-optimizer and fsdp-offload-activations.
+void addOffload(mlir::OpPassManager &manager, const OffloadChoices &offload);
 
 /// Registers `--fsdp-pipeline`, which refuses options that would have no effect.
 void registerFsdpPipelines();

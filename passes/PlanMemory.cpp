@@ -66,17 +66,17 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
   }
 }
 
-/// Gradients of a step that wait on the host, and their places behind what is kept there.
-struct HostGradients {
-  explicit HostGradients(const StepMemory &memory)
-      : gradients(collectStoredGradients(memory.getBody(), memory.groups)) {
+/// What of a step waits on the host, and its places behind what is kept there.
+struct HostValues {
+  explicit HostValues(const StepMemory &memory)
+      : values(collectStoredValues(memory.getBody(), memory.groups)) {
     std::vector<plan::BufferRange> ranges;
-    for (const StoredGradient &gradient : gradients)
-      ranges.push_back({gradient.bytes, gradient.first, gradient.last});
+    for (const StoredValue &value : values)
+      ranges.push_back({value.bytes, value.first, value.last});
     arena = plan::planArena(ranges);
   }
 
-  SmallVector<StoredGradient> gradients;
+  SmallVector<StoredValue> values;
   plan::ArenaPlan arena;
 };
 
@@ -109,16 +109,16 @@ static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
   return hostBytes;
 }
 
-/// Writes where gradients wait on the host, behind the `keptBytes` of what stays there between
-/// steps. The steps of a program share that arena: `gradientBytes` is what the largest of them
-/// needs.
-static void writeHostArena(ModuleOp module, const HostGradients &own, int64_t keptBytes,
-                           int64_t gradientBytes) {
-  for (auto [gradient, offset] : llvm::zip_equal(own.gradients, own.arena.offsets))
-    setPlaces(gradient.store, keptBytes + offset);
-  if (keptBytes + gradientBytes > 0)
+/// Writes where gradients and activations wait on the host, behind the `keptBytes` of what stays
+/// there between steps. The steps of a program share that arena: `waitingBytes` is what the largest
+/// of them needs.
+static void writeHostArena(ModuleOp module, const HostValues &own, int64_t keptBytes,
+                           int64_t waitingBytes) {
+  for (auto [value, offset] : llvm::zip_equal(own.values, own.arena.offsets))
+    setPlaces(value.store, keptBytes + offset);
+  if (keptBytes + waitingBytes > 0)
     module->setAttr(FsdpDialect::getHostArenaAttrName(),
-                    Builder(module.getContext()).getI64IntegerAttr(keptBytes + gradientBytes));
+                    Builder(module.getContext()).getI64IntegerAttr(keptBytes + waitingBytes));
 }
 
 /// True for an operation that makes buffers in the arena. What others yield lies where something
@@ -135,12 +135,12 @@ static bool makesBuffers(StepOpInterface op, const StepStorage &storage) {
 
 /// Writes every buffer's place into the module, which is planned from then on.
 static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<size_t> rangeOf,
-                         const plan::ArenaPlan &arena, const HostGradients &host,
-                         int64_t hostGradientBytes) {
+                         const plan::ArenaPlan &arena, const HostValues &host,
+                         int64_t hostWaitingBytes) {
   const LiveRanges &ranges = memory.ranges;
   Builder builder(module.getContext());
   auto toOffset = [&](size_t range) { return arena.offsets[rangeOf[range]]; };
-  writeHostArena(module, host, writePlaces(module, memory, toOffset), hostGradientBytes);
+  writeHostArena(module, host, writePlaces(module, memory, toOffset), hostWaitingBytes);
   for (auto buffer : module.getOps<BufferOp>())
     buffer.setOffset(toOffset(ranges.lookup(buffer).front()));
   for (Operation &op : memory.getBody()) {
@@ -209,13 +209,13 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
            << " bytes are live at once";
       return signalPassFailure();
     }
-    SmallVector<HostGradients> hosts;
-    int64_t hostGradientBytes = 0;
+    SmallVector<HostValues> hosts;
+    int64_t hostWaitingBytes = 0;
     for (const StepMemory &memory : memories)
-      hostGradientBytes = std::max(hostGradientBytes, hosts.emplace_back(memory).arena.arenaBytes);
+      hostWaitingBytes = std::max(hostWaitingBytes, hosts.emplace_back(memory).arena.arenaBytes);
     for (auto [step, memory, rangeOf, host] :
          llvm::zip_equal(steps, memories, buffers.rangeOf, hosts))
-      writeOffsets(step, memory, rangeOf, arena, host, hostGradientBytes);
+      writeOffsets(step, memory, rangeOf, arena, host, hostWaitingBytes);
     if (isProgram(module)) {
       setPhase(module, ModulePhase::Planned);
       for (StringRef name : {FsdpDialect::getArenaAttrName(), FsdpDialect::getPeakAttrName()})

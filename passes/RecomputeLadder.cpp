@@ -1,4 +1,4 @@
-//===- RecomputeLadder.cpp - What recomputing a little more costs ---------===//
+//===- RecomputeLadder.cpp - What keeping a little less costs ------------===//
 
 #include "passes/RecomputeLadder.h"
 
@@ -15,12 +15,49 @@ namespace {
 
 /// What a block costs under one policy.
 struct BlockCost {
-  int64_t keptBytes = 0; // from the forward for its backward, whichever block made it
+  int64_t keptBytes = 0;  // from the forward for its backward, whichever block made it
+  int64_t arenaBytes = 0; // of these, what cannot lie on the host
+  double forwardNs = 0;
   double backwardNs = 0; // with what is computed again
+  double storeNs = 0;    // of what can lie on the host, one way
 };
 
 constexpr RecomputePolicy kPolicies[] = {RecomputePolicy::Cheap, RecomputePolicy::Selected,
                                          RecomputePolicy::Full};
+/// Of the forward's duration: stores that take as long are hidden, with something to spare.
+constexpr double kHidden = 0.9;
+
+/// A policy and a place of the activations.
+struct Choice {
+  size_t policy; // of kPolicies
+  bool isOffloaded;
+  int64_t bytes;
+  double ns;
+};
+
+/// Makes a ladder of the costs of all blocks.
+class Climber {
+public:
+  /// `costs`: by policy and group.
+  Climber(ArrayRef<GroupOp> groups, ArrayRef<SmallVector<BlockCost>> costs,
+          std::optional<RecomputePolicy> offloaded)
+      : groups(groups), costs(costs), offloaded(offloaded) {}
+  SmallVector<RecomputeStep> run();
+
+private:
+  bool mayBeOffloaded(GroupOp group) const {
+    return offloaded && group.isBlock() && !group.getOffloadActivations();
+  }
+  void findHidden();
+  SmallVector<Choice> listChoices(size_t group) const;
+  void climb(size_t group);
+
+  ArrayRef<GroupOp> groups;
+  ArrayRef<SmallVector<BlockCost>> costs;
+  const std::optional<RecomputePolicy> offloaded;
+  SmallVector<size_t> hidden; // groups under `offloaded` whose copies the forward hides
+  SmallVector<RecomputeStep> steps;
+};
 
 } // namespace
 
@@ -31,13 +68,23 @@ SmallVector<GroupOp> fsdp::collectFreeBlocks(ModuleOp captured) {
 }
 
 void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
-  DenseMap<StringAttr, RecomputePolicy> policyOf;
+  DenseMap<StringAttr, RecomputeStep> stepOf; // the last one of each group
   for (const RecomputeStep &step : steps)
-    policyOf[step.group] = step.policy;
-  for (auto group : captured.getOps<GroupOp>())
-    if (auto found = policyOf.find(group.getSymNameAttr()); found != policyOf.end())
-      group.setRecompute(found->second);
+    stepOf[step.group] = step;
+  for (auto group : captured.getOps<GroupOp>()) {
+    auto found = stepOf.find(group.getSymNameAttr());
+    if (found == stepOf.end())
+      continue;
+    if (found->second.policy)
+      group.setRecompute(*found->second.policy);
+    if (found->second.isOffloaded)
+      group.setActivations(StatePlace::Host);
+  }
 }
+
+//===----------------------------------------------------------------------===//
+// Costs of blocks
+//===----------------------------------------------------------------------===//
 
 /// By block of `blocks`, in a step behind fsdp-recompute, fused or not.
 static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
@@ -56,19 +103,27 @@ static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
     };
     while (isView(madeBy.lookup(value)))
       value = madeBy.lookup(value)->getOperand(0);
-    if (madeBy.contains(value) && kept.insert(value).second)
-      cost.keptBytes += getStorageBytes(cast<RankedTensorType>(value.getType()));
+    if (!madeBy.contains(value) || !kept.insert(value).second)
+      return;
+    const int64_t bytes = getStorageBytes(cast<RankedTensorType>(value.getType()));
+    cost.keptBytes += bytes;
+    if (bytes >= kLeastOffloadedBytes)
+      cost.storeNs += costs.getHostCopyCost(bytes).durationNs;
+    else
+      cost.arenaBytes += bytes;
   };
   auto visit = [&](auto op) {
+    BlockCost &cost = costOf(op.getScope());
+    const double ns = costs.getCost(op).durationNs; // of a view 0
     if (op.getPhase() == aten::Phase::Forward) {
       for (Value made : op->getResults())
         madeBy[made] = op;
+      cost.forwardNs += ns;
       return;
     }
-    BlockCost &cost = costOf(op.getScope());
     for (Value operand : op->getOperands())
       keep(operand, cost);
-    cost.backwardNs += costs.getCost(op).durationNs; // of a view 0
+    cost.backwardNs += ns;
   };
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op))
@@ -109,36 +164,113 @@ static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputeP
   return findCosts(*step, *blocks, costs);
 }
 
-/// Adds the steps of one block. Each goes to that policy, of those that keep less, which takes the
-/// least time for each byte saved.
-static void climb(GroupOp group, ArrayRef<BlockCost> costOf,
-                  SmallVectorImpl<RecomputeStep> &steps) {
-  for (size_t current = 0;;) {
-    std::optional<size_t> best;
-    double bestNs = 0, bestNsPerByte = 0;
-    for (size_t next = current + 1; next < costOf.size(); ++next) {
-      const int64_t savedBytes = costOf[current].keptBytes - costOf[next].keptBytes;
-      const double addedNs = std::max(0.0, costOf[next].backwardNs - costOf[current].backwardNs);
-      const double nsPerByte = addedNs / static_cast<double>(savedBytes);
-      if (savedBytes > 0 && (!best || nsPerByte < bestNsPerByte)) {
-        best = next;
-        bestNs = addedNs;
-        bestNsPerByte = nsPerByte;
+//===----------------------------------------------------------------------===//
+// The ladder
+//===----------------------------------------------------------------------===//
+
+/// Numbers below `count` in an order of which each prefix is spread evenly: by their bits, the
+/// least one first.
+static SmallVector<size_t> spread(size_t count) {
+  SmallVector<size_t> order;
+  for (size_t stride = llvm::PowerOf2Ceil(count); stride > 0; stride /= 2)
+    for (size_t number = 0; number < count; number += stride)
+      if (stride == llvm::PowerOf2Ceil(count) || number % (2 * stride) != 0)
+        order.push_back(number);
+  return order;
+}
+
+void Climber::findHidden() {
+  if (!offloaded)
+    return;
+  const size_t policy = llvm::find(kPolicies, *offloaded) - std::begin(kPolicies);
+  const size_t full = std::size(kPolicies) - 1;
+  SmallVector<size_t> blocks;
+  double roomNs = 0;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    roomNs += kHidden * costs[policy][index].forwardNs;
+    if (!mayBeOffloaded(group))
+      continue;
+    blocks.push_back(index);
+    roomNs -= costs[full][index].storeNs;
+  }
+  for (size_t number : spread(blocks.size())) {
+    const size_t index = blocks[number];
+    const double moreNs = costs[policy][index].storeNs - costs[full][index].storeNs;
+    if (moreNs > roomNs)
+      continue;
+    roomNs -= moreNs;
+    hidden.push_back(index);
+  }
+}
+
+/// The first one is where the block begins.
+SmallVector<Choice> Climber::listChoices(size_t index) const {
+  GroupOp group = groups[index];
+  const size_t numPolicies = isFreeBlock(group) ? std::size(kPolicies) : 1;
+  const bool isHidden = llvm::is_contained(hidden, index);
+  SmallVector<Choice> choices;
+  for (bool isOffloaded : {false, true})
+    for (size_t policy = 0; policy < numPolicies; ++policy) {
+      const BlockCost &cost = costs[policy][index];
+      if (!isOffloaded)
+        choices.push_back({policy, false, cost.keptBytes, cost.backwardNs});
+      else if (mayBeOffloaded(group)) {
+        const bool isFree = kPolicies[policy] == RecomputePolicy::Full ||
+                            (isHidden && kPolicies[policy] == *offloaded);
+        choices.push_back(
+            {policy, true, cost.arenaBytes, cost.backwardNs + (isFree ? 0 : cost.storeNs)});
       }
+    }
+  return choices;
+}
+
+/// Adds the steps of one block. Each goes to that choice, of those that keep less, which takes the
+/// least time for each byte saved.
+void Climber::climb(size_t index) {
+  SmallVector<Choice> choices = listChoices(index);
+  for (Choice current = choices.front(); !current.isOffloaded;) {
+    std::optional<Choice> best;
+    RecomputeStep step;
+    for (const Choice &next : choices) {
+      const int64_t savedBytes = current.bytes - next.bytes;
+      const double addedNs = std::max(0.0, next.ns - current.ns);
+      const double nsPerByte = addedNs / static_cast<double>(savedBytes);
+      if (savedBytes <= 0 || (best && nsPerByte >= step.nsPerByte))
+        continue;
+      best = next;
+      GroupOp group = groups[index];
+      step = {group.getSymNameAttr(),
+              isFreeBlock(group) ? std::optional(kPolicies[next.policy]) : std::nullopt,
+              next.isOffloaded, addedNs, nsPerByte};
     }
     if (!best)
       return;
-    steps.push_back({group.getSymNameAttr(), kPolicies[*best], bestNs, bestNsPerByte});
+    steps.push_back(step);
     current = *best;
   }
 }
 
+SmallVector<RecomputeStep> Climber::run() {
+  findHidden();
+  for (size_t index : hidden)
+    climb(index);
+  for (auto [index, group] : llvm::enumerate(groups))
+    if ((isFreeBlock(group) || mayBeOffloaded(group)) && !llvm::is_contained(hidden, index))
+      climb(index);
+  // Alike blocks of a model differ in the last bits of their costs only.
+  llvm::stable_sort(steps, [](const RecomputeStep &a, const RecomputeStep &b) {
+    return static_cast<float>(a.nsPerByte) < static_cast<float>(b.nsPerByte);
+  });
+  return std::move(steps);
+}
+
 FailureOr<SmallVector<RecomputeStep>>
-fsdp::findRecomputeLadder(ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion) {
+fsdp::findRecomputeLadder(ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion,
+                          std::optional<RecomputePolicy> offloaded) {
   FailureOr<Step> step = Step::collect(captured);
   if (failed(step))
     return failure();
-  if (collectFreeBlocks(captured).empty())
+  if (collectFreeBlocks(captured).empty() && !offloaded)
     return SmallVector<RecomputeStep>();
   SmallVector<SmallVector<BlockCost>> byPolicy;
   for (RecomputePolicy policy : kPolicies) {
@@ -147,14 +279,5 @@ fsdp::findRecomputeLadder(ModuleOp captured, const cost::CostModel &costs, Fusio
       return failure();
     byPolicy.push_back(std::move(*found));
   }
-  SmallVector<RecomputeStep> steps;
-  for (auto [index, group] : llvm::enumerate(step->groups))
-    if (isFreeBlock(group))
-      climb(group, llvm::map_to_vector(byPolicy, [&](auto &costOf) { return costOf[index]; }),
-            steps);
-  // Alike blocks of a model differ in the last bits of their costs only.
-  llvm::stable_sort(steps, [](const RecomputeStep &a, const RecomputeStep &b) {
-    return static_cast<float>(a.nsPerByte) < static_cast<float>(b.nsPerByte);
-  });
-  return steps;
+  return Climber(step->groups, byPolicy, offloaded).run();
 }

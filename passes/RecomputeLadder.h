@@ -1,4 +1,4 @@
-//===- RecomputeLadder.h - What recomputing a little more costs -*- C++ -*-===//
+//===- RecomputeLadder.h - What keeping a little less costs -----*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTELADDER_H
 #define FSDP_PASSES_RECOMPUTELADDER_H
@@ -9,12 +9,13 @@
 
 namespace fsdp {
 
-/// One group's block recomputes by this policy from here on.
+/// From here on one group's block recomputes by this policy, or keeps its activations on the host.
 struct RecomputeStep {
   mlir::StringAttr group;
-  RecomputePolicy policy;
-  double addedNs;   // of what is computed again
-  double nsPerByte; // for each byte less that is kept from the forward
+  std::optional<RecomputePolicy> policy; // none: that of the block is not free
+  bool isOffloaded = false;
+  double addedNs = 0;   // of what is computed again, or of copies that nothing hides
+  double nsPerByte = 0; // for each byte less that is kept in the arena from the forward
 };
 
 /// The groups whose policy is free: blocks that do not say it themselves.
@@ -24,11 +25,17 @@ llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 /// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
 /// best choice of policies for it: of each block the ladder has the lower convex hull of time over
 /// bytes, both of the fused step: kernels compute some of what is kept from what else is. Alike
-/// blocks are in the order of the groups. Fails where fsdp-recompute does, with its diagnostics.
+/// blocks are in the order of the groups.
+///
+/// With `offloaded` blocks that do not say where their activations lie may keep them on the host.
+/// As many recompute by that policy and no more as the forward hides the copies of, when it hides
+/// those of all blocks under `full`, too; they come first, spread over the model. Copies of other
+/// blocks are exposed. Fails where fsdp-recompute does, with its diagnostics.
 llvm::FailureOr<llvm::SmallVector<RecomputeStep>>
-findRecomputeLadder(mlir::ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion);
+findRecomputeLadder(mlir::ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion,
+                    std::optional<RecomputePolicy> offloaded);
 
-/// Writes the policies behind these steps into the groups; the others' stay.
+/// Writes what is decided behind these steps into the groups; the others' stay.
 void applySteps(mlir::ModuleOp captured, llvm::ArrayRef<RecomputeStep> steps);
 
 } // namespace fsdp

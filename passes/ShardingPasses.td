@@ -235,10 +235,15 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     recomputation, all of this is repeated with the optimizer's state on the host
     (`fsdp-offload-optimizer`), which is taken if it alone fits or is more than a hundredth faster.
 
+    With `activations=auto` steps may also put what a block keeps on the host
+    (`fsdp-offload-activations`). As many blocks as the forward hides the copies of do that first, spread
+    over the model, and keep what one policy leaves: each of `cheap`, `selected` and `full` is tried, and
+    that none is offloaded. One that is more than a hundredth faster than those before it is taken.
+
     A remark says what was chosen if it is not `cheap`, and `decisions` of the groups that it was chosen
     for say why. Remarks for tools
     (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy` (`auto`: several), `RecomputedBlocks`,
-    `Blocks`, `PredictedNs`.
+    `OffloadedBlocks`, `Blocks`, `PredictedNs`.
 
     Why: a block that is recomputed saves its activations until its backward and costs its forward,
     so that as few as possible should be; and memory that recomputing frees may serve to keep groups
@@ -253,7 +258,7 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
              clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap", "as in fsdp-recompute"),
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected", "likewise"),
              clEnumValN(::fsdp::RecomputePolicy::Full, "full", "likewise"))}]>
-  ] # offloadOptions;
+  ] # [offloadActivationsOption] # offloadOptions;
 }
 
 def AccumulateGradients : Fsdp_Pass<"fsdp-accumulate-gradients"> {
@@ -367,4 +372,31 @@ def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
     Where no recomputation makes a step fit, the link to the host is the last resort.
   }];
   let options = offloadOptions;
+}
+
+def OffloadActivations : Fsdp_Pass<"fsdp-offload-activations"> {
+  let summary = "Let what the forward keeps for the backward wait in the memory of the host";
+  let description = [{
+    Input: a sharded module. Output: the same, in which groups that say `offload_activations true` are
+    marked `activations host`, and what the backward of all that are marked so reads of the forward is
+    stored on the host and fetched for it; `activations=all` adds the blocks that say nothing. A tensor
+    belongs to the group whose backward is the first to read it. Views of a tensor that the backward
+    reads are made again of what is fetched. The step computes what it did before, on the same bits.
+
+    A store starts behind the last operation of the forward that reads the tensor, and is waited for
+    when the forward of the next block has ended. A fetch starts when the backward of the block before
+    it begins (`fsdp-optimize-schedule` lets either take less, where computation hides it). So a
+    tensor stays in the arena if its backward is nearer than that; tensors of fewer than `min-bytes`,
+    tensors with gaps, and what else than operators of the model reads stay as well.
+
+    Remarks (`--remarks-filter-analyse=fsdp-offload-activations`): `OffloadedGroups`,
+    `OffloadedActivations`, `OffloadedBytes`.
+
+    Why: the link to the host is idle while a block computes. What it hides costs no time, where
+    recomputation does.
+  }];
+  let options = [
+    offloadActivationsOption,
+    Option<"minBytes", "min-bytes", "int64_t", "::fsdp::kLeastOffloadedBytes", "Smaller tensors stay in the arena">
+  ];
 }

@@ -41,7 +41,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     - S2: every start has one wait; every gather has one wait and one reshard, in this order, and
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
       while it is gathered, nor after its update. With an `all_gather_extension` the shard of
-      parameters is encoded once, before its update, and each gather takes what was encoded.
+      parameters is encoded once, before its update, and each gather takes what was encoded. What is
+      stored on the host is fetched once.
     - S3: no full parameter, nor a view of one, is used after its reshard.
     - S4: each group's gradients are reduced (where they lie whole on a rank: packed) once at least, at
       most once for each microbatch, and if the group has replicas once over these; each group is updated

@@ -2,13 +2,20 @@
 
 #include "fsdp/Analysis/HostPlaces.h"
 
+#include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-SmallVector<StoredGradient> fsdp::collectStoredGradients(Block &body, const GroupTable &groups) {
-  SmallVector<StoredGradient> stored;
+int64_t fsdp::getStoredBytes(StoreStartOp store, const GroupTable &groups) {
+  if (auto shard = dyn_cast<ShardType>(store.getValue().getType()))
+    return groups.lookup(shard).getGradientBytes(shard.getElementType());
+  return getStorageBytes(cast<RankedTensorType>(store.getValue().getType()));
+}
+
+SmallVector<StoredValue> fsdp::collectStoredValues(Block &body, const GroupTable &groups) {
+  SmallVector<StoredValue> stored;
   DenseMap<Value, size_t> indexOf; // by handles and what lies on the host
   for (auto [position, op] : llvm::enumerate(body)) {
     auto at = static_cast<int64_t>(position);
@@ -16,12 +23,9 @@ SmallVector<StoredGradient> fsdp::collectStoredGradients(Block &body, const Grou
     if (!inStep || op.getNumOperands() == 0)
       continue;
     auto known = indexOf.find(op.getOperand(0));
-    auto shard = dyn_cast<ShardType>(op.getOperand(0).getType());
     size_t index = stored.size();
-    if (inStep.getRole() == StepRole::StoreStart && shard)
-      stored.push_back(
-          {&op, plan::alignToArena(groups.lookup(shard).getGradientBytes(shard.getElementType())),
-           at, at});
+    if (auto store = dyn_cast<StoreStartOp>(op))
+      stored.push_back({&op, plan::alignToArena(getStoredBytes(store, groups)), at, at});
     else if (known != indexOf.end())
       index = known->second;
     else
@@ -100,13 +104,12 @@ LogicalResult fsdp::checkHostPlaces(ModuleOp module, Block &body, const GroupTab
                                {part.bytes, 0, end})))
         return failure();
   }
-  for (const StoredGradient &gradient : collectStoredGradients(body, groups)) {
-    std::optional<int64_t> place = getPlace(gradient.store, 0, 1);
+  for (const StoredValue &stored : collectStoredValues(body, groups)) {
+    std::optional<int64_t> place = getPlace(stored.store, 0, 1);
     if (!place)
-      return gradient.store->emitOpError("P5: has no place in the host's arena");
-    if (failed(checker.place(gradient.store,
-                             "the gradient of @" + getGroupOf(gradient.store).getValue().str(),
-                             *place, {gradient.bytes, gradient.first, gradient.last})))
+      return stored.store->emitOpError("P5: has no place in the host's arena");
+    if (failed(checker.place(stored.store, "the " + describe(stored.store), *place,
+                             {stored.bytes, stored.first, stored.last})))
       return failure();
   }
   return checker.checkOverlap();

@@ -145,7 +145,11 @@ LogicalResult LiveRanges::Builder::checkFetched() {
     fetched.insert(fetch.getGroupAttr());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (group.isFrozen() || step.getSymName() == kEvaluationName)
+    if (step.getSymName() == kEvaluationName)
+      continue;
+    if (std::optional<std::string> open = explainOpenActivationOffload(op))
+      return op.emitOpError("@") << op.getSymName() << ' ' << *open;
+    if (group.isFrozen())
       continue;
     if (group.getNumStates(optimizer) > 0)
       if (std::optional<std::string> open = explainOpenOffload(op))

@@ -240,6 +240,9 @@ void Tracer::visit(Operation &op) {
              llvm::zip(wait.getResults(), group.getParams().getAsRange<FlatSymbolRefAttr>()))
           digests[result] = ofParam(name.getValue(), result);
       })
+      .Case([&](FetchWaitOp wait) {
+        digests[wait.getResult()] = ofValue(skipHostCopies(wait.getResult()));
+      })
       .Case([&](GradOp grad) {
         if (ParamOp param = step.paramByName.lookup(grad.getParamAttr().getAttr()))
           noteGradient(param, grad.getValue());

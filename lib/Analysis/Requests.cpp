@@ -59,12 +59,27 @@ static std::optional<std::string> explainOpenPlace(GroupOp group) {
       .str();
 }
 
+static std::optional<std::string> explainOpenActivations(GroupOp group) {
+  std::optional<bool> asked = group.getOffloadActivations();
+  std::optional<StatePlace> decided = group.getActivations();
+  if (!asked || !decided || *asked == group.areActivationsOnHost() ||
+      group.getReason(Subject::Activations))
+    return std::nullopt;
+  return llvm::formatv(
+             "asks for offload_activations {0}, but its activations are said to be on the "
+             "{1}, and no decision says why",
+             *asked, stringifyStatePlace(*decided))
+      .str();
+}
+
 std::optional<std::string> fsdp::explainOpen(Step &step, GroupOp group) {
   if (std::optional<std::string> open = explainOpenDtypes(step, group))
     return open;
   if (std::optional<std::string> open = explainOpenRecomputation(group))
     return open;
-  return explainOpenPlace(group);
+  if (std::optional<std::string> open = explainOpenPlace(group))
+    return open;
+  return explainOpenActivations(group);
 }
 
 std::optional<std::string> fsdp::explainOpenOffload(GroupOp group) {
@@ -73,4 +88,12 @@ std::optional<std::string> fsdp::explainOpenOffload(GroupOp group) {
     return std::nullopt;
   return "asks for offload_optimizer, but its optimizer state stays in the arena; run "
          "fsdp-offload-optimizer";
+}
+
+std::optional<std::string> fsdp::explainOpenActivationOffload(GroupOp group) {
+  if (group.getOffloadActivations() != true || group.areActivationsOnHost() ||
+      group.getReason(Subject::Activations))
+    return std::nullopt;
+  return "asks for offload_activations, but its activations stay in the arena; run "
+         "fsdp-offload-activations";
 }

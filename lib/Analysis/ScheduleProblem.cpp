@@ -2,7 +2,7 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 
-#include "StateCopySchedule.h"
+#include "ShardedStep.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,82 +10,6 @@
 
 using namespace mlir;
 using namespace fsdp;
-
-namespace {
-
-/// Operations are counted twice: in program order without those that wait for reductions
-/// ("calls"), which do not move, and with these, copies and pauses at their places.
-class ShardedStep {
-public:
-  ShardedStep(ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
-      : memory(memory), costs(costs), builder(module, memory, costs) {}
-
-  FailureOr<ScheduleProblem> build(UpdatePlacement placement,
-                                   std::optional<int64_t> memoryCapBytes);
-
-private:
-  /// What reads a reduced shard, before the call of this index.
-  struct PlacedReader {
-    Operation *op;
-    uint32_t before;
-  };
-  struct Use {
-    AllGatherStartOp start;
-    uint32_t group, first, last;          // calls
-    std::optional<uint32_t> copyOut = {}; // operation
-    // Pauses, where the group may keep chunks: in which this use's chunk is copied, and in which
-    // the use before it still has one, beside the gathered copy.
-    std::optional<uint32_t> makesChunk = {}, hasChunk = {};
-  };
-  struct Reduction {
-    ReduceScatterStartOp start;
-    uint32_t group, ready;               // number of calls
-    std::optional<uint32_t> copyIn = {}; // operation
-  };
-
-  void collect();
-  LogicalResult collectReductions();
-  void placeReaders(UpdatePlacement placement);
-  std::vector<uint8_t> findPauses() const;
-  void addCopyIn(Reduction &reduction);
-  void addCopyOut(Use &use);
-  bool mayChunk(const Use &use) const { return result.problem.groups[use.group].chunk.has_value(); }
-  void addOperations();
-  void addRanges();
-  void addUses();
-  void addReductions();
-  void addReducedShards();
-  void addStateCopies();
-  /// The index among all operations of a call.
-  uint32_t toOperation(uint32_t call) const { return operationOfCall[call]; }
-  /// The position among all operations behind this many calls, before a pause and updates that
-  /// stand there.
-  uint32_t toPosition(uint32_t numCalls) const {
-    return numCalls == 0 ? 0 : positionBehindCall[numCalls - 1];
-  }
-  /// Where a reduction's input is complete.
-  uint32_t toPosition(const Reduction &reduction) const {
-    return reduction.copyIn ? *reduction.copyIn + 1 : toPosition(reduction.ready);
-  }
-  uint32_t indexOf(FlatSymbolRefAttr group) const { return memory.groups.lookup(group).index; }
-
-  const StepMemory &memory;
-  const cost::CostModel &costs;
-  ProblemBuilder builder;
-  ScheduleProblem result;
-  std::vector<Operation *> calls;
-  std::optional<uint32_t> norm; // the call that reads all reduced gradients, before updates
-  std::vector<uint32_t> firstCall, lastCall;                     // by storage
-  SmallVector<std::pair<ReduceScatterStartOp, uint32_t>> starts; // with the number of calls before
-  std::vector<uint32_t> lastMade; // by start: the last call before it that touches its gradients
-  std::vector<Use> uses;
-  std::vector<Reduction> reductions;
-  std::vector<PlacedReader> readers;
-  std::vector<uint32_t> operationOfCall, positionBehindCall; // the latter behind copies of chunks
-  DenseMap<Operation *, uint32_t> operationOfReader; // with the norm
-};
-
-} // namespace
 
 void ShardedStep::collect() {
   size_t numStorages = memory.storage.getStorages().size();
@@ -112,6 +36,8 @@ void ShardedStep::collect() {
       continue;
     }
     memory.storage.forEachTouched(op, use);
+    if (isa<StoreStartOp, StoreWaitOp, FetchStartOp, FetchWaitOp>(op))
+      callsBefore[&op] = numCalls;
     if (isCall) {
       if (isa<PartialNormOp>(op))
         norm = numCalls;
@@ -279,8 +205,8 @@ void ShardedStep::addRanges() {
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
     if (range.category == BufferCategory::Gathered ||
         range.category == BufferCategory::ReducedShard ||
-        range.category == BufferCategory::Gradient || isFetchedState(range))
-      continue; // the problem has these, and copies of state theirs
+        range.category == BufferCategory::Gradient || isFetched(range))
+      continue; // the problem has these, and copies theirs
     if (range.category != BufferCategory::Activation && range.category != BufferCategory::Chunk)
       builder.addRange(index, 0, last);
     else
@@ -365,20 +291,6 @@ void ShardedStep::addReducedShards() {
     }
 }
 
-/// Directly around their updates, for a start.
-void ShardedStep::addStateCopies() {
-  std::vector<std::optional<StateCopy>> copyOf(memory.groups.getGroups().size());
-  for (StateCopy &copy : collectStateCopies(memory.getBody()))
-    copyOf[indexOf(copy.update.getTargetAttr())] = copy;
-  for (const PlacedReader &reader : readers)
-    if (auto update = dyn_cast<UpdateOp>(reader.op))
-      if (const std::optional<StateCopy> &copy = copyOf[indexOf(update.getTargetAttr())]) {
-        uint32_t operation = operationOfReader.lookup(update);
-        result.stateCopies.push_back({*copy, operation, operation, operation + 1, operation + 1});
-      }
-  addStateRanges(result, memory);
-}
-
 FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
                                               std::optional<int64_t> memoryCapBytes) {
   builder.begin(result);
@@ -394,10 +306,10 @@ FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
   addUses();
   addReductions();
   addReducedShards();
-  addStateCopies();
+  addHostCopies();
   builder.finish();
-  spreadStateCopies(result, memory, costs, builder);
-  chargeStateCopies(result, memory, costs);
+  spreadHostCopies(result, copyBounds, memory, costs, builder);
+  chargeHostCopies(result, memory, costs);
   return std::move(result);
 }
 

@@ -1,6 +1,6 @@
 //===- ScheduledStep.cpp - The plan that a scheduled step follows ---------===//
 
-#include "StateCopySchedule.h"
+#include "HostCopySchedule.h"
 #include "StepReader.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void StepReader::addRanges() {
       reductionOfPart[part] = &reduction;
   uint32_t last = getNumOperations() - 1;
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
-    if (!isOwn(range) || reductionOfPart.contains(index) || isFetchedState(range))
+    if (!isOwn(range) || reductionOfPart.contains(index) || isFetched(range))
       continue;
     bool isThroughout = range.first == 0 && range.last + 1 == memory.ranges.getNumPositions();
     builder.addRange(index, isThroughout ? 0 : operationAt[range.first],
@@ -178,8 +178,8 @@ FailureOr<ScheduledStep> StepReader::build() {
         (range.first != 0 || range.last + 1 != memory.ranges.getNumPositions()))
       endsAt[range.last] = true;
   for (const StateCopy &copy : collectStateCopies(memory.getBody())) {
-    hostCopyOf[FetchStateStartOp(copy.fetch).getHandle()] = result.stateCopies.size();
-    result.stateCopies.push_back({copy, 0, 0, 0, 0});
+    hostCopyOf[FetchStateStartOp(copy.fetch).getHandle()] = result.hostCopies.size();
+    result.hostCopies.emplace_back().update = copy.update;
   }
   operationAt.assign(memory.ranges.getNumPositions(), 0);
   lastReader.assign(memory.storage.getStorages().size(), 0);
@@ -198,9 +198,10 @@ FailureOr<ScheduledStep> StepReader::build() {
   addUses();
   if (failed(addReductions()))
     return failure();
-  addStateRanges(result, memory);
+  endHostCopies();
+  addHostRanges(result, memory);
   builder.finish();
-  chargeStateCopies(result, memory, costs);
+  chargeHostCopies(result, memory, costs);
   return std::move(result);
 }
 

@@ -229,6 +229,12 @@ LogicalResult Checker::checkEnd() {
   for (Operation *start : starts)
     if (!waits.contains(getStartedHandle(*start)))
       return fail(start, "S2: " + describeStart(start) + " is never waited for", nullptr, "");
+  for (auto wait : step.getBody().getOps<StoreWaitOp>())
+    if (!wait.getStored().hasOneUse())
+      return fail(wait,
+                  "S2: what " + describeStart(wait.getStart()) + " brings to the host is " +
+                      (wait.getStored().use_empty() ? "never fetched" : "fetched twice"),
+                  wait.getStart(), "stored here");
   return success();
 }
 

@@ -129,15 +129,19 @@ Type Step::getDtype(GroupOp group) {
                         : cast<RankedTensorType>(params.front().getType()).getElementType();
 }
 
-Value fsdp::skipHostCopies(Value shard) {
-  while (auto fetched = shard.getDefiningOp<FetchGradientWaitOp>()) {
-    Value stored = fetched.getStart().getStored();
-    auto wait = stored.getDefiningOp<StoreGradientWaitOp>();
-    if (!wait)
-      break;
-    shard = wait.getStart().getGradient();
-  }
-  return shard;
+Value fsdp::skipHostCopies(Value value) {
+  while (auto fetched = value.getDefiningOp<FetchWaitOp>())
+    value = fetched.getStart().getSource();
+  return value;
+}
+
+aten::ScopeAttr fsdp::getScopeOf(Value value) {
+  Operation *op = skipHostCopies(value).getDefiningOp();
+  if (auto call = dyn_cast_or_null<aten::CallOp>(op))
+    return call.getScope();
+  if (auto launch = dyn_cast_or_null<LaunchOp>(op))
+    return launch.getScope();
+  return {};
 }
 
 ReduceScatterStartOp fsdp::getReductionOf(Value shard) {

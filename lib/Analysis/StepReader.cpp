@@ -100,38 +100,50 @@ void StepReader::visitPack(Operation *pack) {
 }
 
 /// The copy to whose start, wait or way back an operation belongs. Copies of state are known by the
-/// handle of their fetch; that of a gradient begins with its store.
-size_t StepReader::followHostCopy(StepOpInterface op) {
+/// handle of their fetch; that of a value begins with its store.
+ScheduledHostCopy &StepReader::followHostCopy(StepOpInterface op) {
   auto known = hostCopyOf.end();
   for (Value value : llvm::concat<Value>(op->getResults(), op->getOperands()))
     if (known == hostCopyOf.end())
       known = hostCopyOf.find(value);
-  size_t copy = result.stateCopies.size();
-  if (known != hostCopyOf.end()) {
+  size_t copy = result.hostCopies.size();
+  if (known != hostCopyOf.end())
     copy = known->second;
-  } else {
-    auto shard = cast<ShardType>(op->getOperand(0).getType());
-    const int64_t bytes = memory.groups.lookup(shard).getGradientBytes(shard.getElementType());
-    result.stateCopies.push_back({{}, 0, 0, 0, 0, op.getOperation(), bytes});
-  }
+  else
+    result.hostCopies.emplace_back();
   for (Value value : op->getResults())
     hostCopyOf[value] = copy;
-  return copy;
+  return result.hostCopies[copy];
 }
 
 void StepReader::visitHostCopy(StepOpInterface op) {
-  const size_t copy = followHostCopy(op);
-  const StepRole role = op.getRole();
-  if (role == StepRole::FetchStart)
+  ScheduledHostCopy &copy = followHostCopy(op);
+  switch (op.getRole()) {
+  case StepRole::FetchStart:
     enter(EventOrder::Fetch);
-  else if (role == StepRole::StoreWait)
+    copy.fetch = op;
+    copy.fetchLaunch = getNumOperations();
+    return;
+  case StepRole::FetchWait:
+    copy.fetchWait = op;
+    copy.fetchWaited = getNumOperations();
+    return;
+  case StepRole::StoreStart:
+    copy.store = op;
+    copy.storeLaunch = getNumOperations();
+    return;
+  default:
     enter(EventOrder::StoreWait);
-  ScheduledStateCopy &times = result.stateCopies[copy];
-  uint32_t &time = role == StepRole::FetchStart  ? times.fetchLaunch
-                   : role == StepRole::FetchWait ? times.fetchWait
-                   : role == StepRole::StoreWait ? times.storeWait
-                                                 : times.storeLaunch;
-  time = getNumOperations();
+    copy.storeWait = op;
+    copy.storeWaited = getNumOperations();
+  }
+}
+
+/// What a value's fetch brings is read for the last time where its range ends.
+void StepReader::endHostCopies() {
+  for (ScheduledHostCopy &copy : result.hostCopies)
+    if (!copy.update)
+      copy.lastReader = operationAt[getRange(memory.ranges.lookup(copy.fetch).front()).last];
 }
 
 void StepReader::noteReaders(Operation &op, aten::Phase phase) {

@@ -72,7 +72,8 @@ private:
   void visit(AllGatherWaitOp wait);
   void visitPack(mlir::Operation *pack);
   void visitHostCopy(StepOpInterface op);
-  size_t followHostCopy(StepOpInterface op);
+  ScheduledHostCopy &followHostCopy(StepOpInterface op);
+  void endHostCopies();
   void visitOther();
   void addRanges();
   void addChunks();

@@ -3,6 +3,7 @@
 #include "fsdp/Analysis/StepStorage.h"
 
 #include "fsdp/Analysis/Program.h"
+#include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -60,9 +61,15 @@ static Type getOwnDtype(OpResult value) {
   Operation *op = value.getOwner();
   if (auto shard = dyn_cast<ShardType>(value.getType()))
     return shard.getElementType();
-  auto stored = op->getNumOperands() > 0 ? dyn_cast<HostShardType>(op->getOperand(0).getType())
-                                         : HostShardType();
-  return stored ? stored.getElementType() : Type();
+  auto fetch = dyn_cast<FetchStartOp>(op);
+  auto shard = fetch ? dyn_cast<ShardType>(fetch.getValueType()) : ShardType();
+  return shard ? shard.getElementType() : Type();
+}
+
+/// The tensor that an operation makes, or that a copy brings from the host; null of other values.
+static RankedTensorType getMadeTensor(OpResult value) {
+  auto fetch = dyn_cast<FetchStartOp>(value.getOwner());
+  return dyn_cast<RankedTensorType>(fetch ? fetch.getValueType() : value.getType());
 }
 
 /// With `whole` the value is a part of that: of a flat gather. In the per-param layout the parts
@@ -72,7 +79,7 @@ void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Valu
       .category = category, .owner = value.getOwner(), .index = value.getResultNumber()};
   if (isOfGroup(category))
     storage.group = &groups.lookup(getGroupOf(value.getOwner()));
-  if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+  if (RankedTensorType type = getMadeTensor(value))
     storage.bytes = getStorageBytes(type);
   else if (Type own = getOwnDtype(value); own && category == BufferCategory::ReducedShard)
     storage.bytes = storage.group->getGradientBytes(own);
@@ -199,6 +206,12 @@ std::string fsdp::describe(const Storage &storage) {
         os << "gathered parameter @" << param.getSymName();
       })
       .Case([&](AllGatherStartOp) { os << "the gathered group " << group; })
+      .Case([&](FetchStartOp fetch) {
+        if (aten::ScopeAttr scope = getScopeOf(fetch.getSource()))
+          os << "the fetched activation of \"" << scope.getModule().getValue() << '"';
+        else
+          os << "the " << stringifyBufferCategory(storage.category) << " of " << group;
+      })
       .Case([&](PartialNormOp) { os << "the gradients' norm"; })
       .Case([&](aten::ConstantOp) { os << "a constant"; })
       .Default([&](Operation *) {

@@ -23,6 +23,7 @@ struct RootRule {
 constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward",
                                           "recompute",
                                           "offload_optimizer",
+                                          "offload_activations",
                                           "gradient_sync",
                                           "reshard_after_backward",
                                           "forward_prefetch",
@@ -86,6 +87,7 @@ static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("recompute", options.recompute);
   io.mapOptional("offload_policy", options.offloadPolicy);
   io.mapOptional("offload_optimizer", options.offloadOptimizer);
+  io.mapOptional("offload_activations", options.offloadActivations);
   io.mapOptional("gradient_sync", options.gradientSync);
   io.mapOptional("reshard_after_backward", options.reshardAfterBackward);
   io.mapOptional("forward_prefetch", options.forwardPrefetch);

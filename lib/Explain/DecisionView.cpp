@@ -36,6 +36,11 @@ static std::pair<std::string, std::string> getChoices(const GroupInfo &info, Sub
     return {asked ? getName(*asked ? StatePlace::Host : StatePlace::Device) : kNothing,
             getName(group.isStateOnHost() ? StatePlace::Host : StatePlace::Device)};
   }
+  case Subject::Activations: {
+    std::optional<bool> asked = group.getOffloadActivations();
+    return {asked ? getName(*asked ? StatePlace::Host : StatePlace::Device) : kNothing,
+            getName(group.areActivationsOnHost() ? StatePlace::Host : StatePlace::Device)};
+  }
   case Subject::ReshardRanks: {
     std::optional<int64_t> ranks = group.getReshardRanks();
     return {stringifyReshard(group.getReshardAfterForward()).str(),

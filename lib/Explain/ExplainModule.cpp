@@ -56,7 +56,7 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   schedule::Timeline timeline = schedule::simulate(result.problem, result.plan);
   result.view =
       buildView(result.problem, result.plan, timeline, makeLabels(module, *memory, *step, costs));
-  result.view.stateCopies = viewStateCopies(*step, *memory, timeline);
+  result.view.hostCopies = viewHostCopies(*step, *memory, timeline);
   result.view.decisions = viewDecisions(memory->groups);
   std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
   if (std::optional<schedule::Jitter> jitter = step->getJitter())

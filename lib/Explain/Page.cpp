@@ -63,7 +63,7 @@ private:
         out.value(json::Array{key, value});
       if (!view.labels.costSources.empty())
         out.value(json::Array{"costs", view.labels.costSources});
-      if (std::string host = describeHostState(view); !host.empty())
+      if (std::string host = describeHostCopies(view); !host.empty())
         out.value(json::Array{"on the host", host});
     });
     out.attribute("makespanNs", toNs(view.makespanNs));
@@ -159,14 +159,14 @@ private:
               writeItem(collective.groups, collective.acrossBytes, *collective.across,
                         collective.exposedAcrossNs);
         });
-      if (view.stateCopies.empty())
+      if (view.hostCopies.empty())
         return;
-      writeLane("fetch_state", "to device", [&] {
-        for (const StateCopyView &copy : view.stateCopies)
+      writeLane("fetch", "to device", [&] {
+        for (const HostCopyView &copy : view.hostCopies)
           writeItem({copy.group}, copy.sizeBytes, copy.fetch, copy.exposedNs); // both ways
       });
-      writeLane("store_state", "to host", [&] {
-        for (const StateCopyView &copy : view.stateCopies)
+      writeLane("store", "to host", [&] {
+        for (const HostCopyView &copy : view.hostCopies)
           writeItem({copy.group}, copy.sizeBytes, copy.store, 0);
       });
     });

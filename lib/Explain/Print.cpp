@@ -5,6 +5,7 @@
 #include "GroupRows.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -39,21 +40,40 @@ static void printMemory(const ScheduleView &view, llvm::raw_ostream &os) {
   table.print(os, 2);
 }
 
-static void printStateCopies(const ScheduleView &view, llvm::raw_ostream &os) {
-  if (view.stateCopies.empty())
+static void printHostCopies(const ScheduleView &view, llvm::raw_ostream &os) {
+  if (view.hostCopies.empty())
     return;
-  os << "\noptimizer state on the host\n";
-  TextTable table({{"group", Align::Left},
+  os << "\ncopies to and from the host\n";
+  TextTable table({{"of", Align::Left},
                    {"size", Align::Right},
                    {"fetched before", Align::Left},
                    {"starts", Align::Right},
                    {"takes", Align::Right},
                    {"stored", Align::Right},
                    {"exposed", Align::Right}});
-  for (const StateCopyView &copy : view.stateCopies)
-    table.addRow({copy.group, formatBytes(copy.sizeBytes), getPlace(view, copy.launch),
-                  formatTime(copy.fetch.startNs), formatTime(copy.fetch.endNs - copy.fetch.startNs),
-                  formatTime(copy.store.startNs), formatTime(copy.exposedNs)});
+  // The copies of one name are one row, from the first fetch and the first store on.
+  struct Sum {
+    int64_t bytes = 0;
+    double fetchNs = 0, exposedNs = 0;
+  };
+  llvm::MapVector<llvm::StringRef, std::pair<HostCopyView, Sum>> rows;
+  for (const HostCopyView &copy : view.hostCopies) {
+    auto &[first, sum] = rows.try_emplace(copy.group, copy, Sum()).first->second;
+    if (copy.fetch.startNs < first.fetch.startNs) {
+      first.launch = copy.launch;
+      first.fetch = copy.fetch;
+    }
+    first.store.startNs = std::min(first.store.startNs, copy.store.startNs);
+    sum.bytes += copy.sizeBytes;
+    sum.fetchNs += copy.fetch.endNs - copy.fetch.startNs;
+    sum.exposedNs += copy.exposedNs;
+  }
+  for (const auto &[name, row] : rows) {
+    const auto &[first, sum] = row;
+    table.addRow({name.str(), formatBytes(sum.bytes), getPlace(view, first.launch),
+                  formatTime(first.fetch.startNs), formatTime(sum.fetchNs),
+                  formatTime(first.store.startNs), formatTime(sum.exposedNs)});
+  }
   table.print(os, 2);
 }
 
@@ -111,11 +131,11 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
     peak += ", " + formatTime(view.memory[view.peakSample].timeNs) + " into the step, at " +
             describe(view.labels.operations[view.peakOperation]);
   table.addRow({"peak memory", peak});
-  if (std::string host = describeHostState(view); !host.empty())
+  if (std::string host = describeHostCopies(view); !host.empty())
     table.addRow({"on the host", host});
   table.print(os, 2);
   printMemory(view, os);
-  printStateCopies(view, os);
+  printHostCopies(view, os);
   printDecisions(view, /*group=*/"", os);
 }
 

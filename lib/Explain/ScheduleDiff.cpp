@@ -68,23 +68,18 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
                         0,
                         view.operations[i].startNs});
   }
-  for (const StateCopyView &copy : view.stateCopies)
-    events.push_back({EventKind::FetchState,
-                      {copy.group},
-                      StepPart::Update,
-                      0,
-                      copy.launch,
-                      0,
-                      copy.fetch.startNs});
+  for (const HostCopyView &copy : view.hostCopies)
+    events.push_back(
+        {EventKind::Fetch, {copy.group}, StepPart::Update, 0, copy.launch, 0, copy.fetch.startNs});
   // At one position: reshards, reductions and their waits, gathers, fetches; a bucket's order is
   // its lane's.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
     auto rank = [](EventKind kind) {
-      return kind == EventKind::Reshard      ? 0
-             : kind == EventKind::Gather     ? 2
-             : kind == EventKind::FetchState ? 3
-             : kind == EventKind::Update     ? 4
-                                             : 1;
+      return kind == EventKind::Reshard  ? 0
+             : kind == EventKind::Gather ? 2
+             : kind == EventKind::Fetch  ? 3
+             : kind == EventKind::Update ? 4
+                                         : 1;
     };
     return std::pair(a.position, rank(a.kind)) < std::pair(b.position, rank(b.kind));
   });
@@ -146,15 +141,15 @@ static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
     add(
         "waiting for replicas", [](const ScheduleView &view) { return view.getExposedAcrossNs(); },
         formatTime);
-  if (!left.view.stateCopies.empty() || !right.view.stateCopies.empty()) {
+  if (!left.view.hostCopies.empty() || !right.view.hostCopies.empty()) {
     add(
-        "waiting for optimizer state",
-        [](const ScheduleView &view) { return view.getExposedCopyNs(); }, formatTime);
+        "waiting for the host", [](const ScheduleView &view) { return view.getExposedCopyNs(); },
+        formatTime);
     add(
-        "optimizer state on the host",
+        "copied to the host",
         [](const ScheduleView &view) {
           int64_t bytes = 0;
-          for (const StateCopyView &copy : view.stateCopies)
+          for (const HostCopyView &copy : view.hostCopies)
             bytes += copy.sizeBytes;
           return bytes;
         },

@@ -62,7 +62,7 @@ double ScheduleView::getComputeNs() const {
 
 double ScheduleView::getExposedCopyNs() const {
   double sum = 0;
-  for (const StateCopyView &copy : stateCopies)
+  for (const HostCopyView &copy : hostCopies)
     sum += copy.exposedNs;
   return sum;
 }
@@ -84,13 +84,13 @@ double ScheduleView::getCollectiveNs() const {
   return sum;
 }
 
-std::string fsdp::explain::describeHostState(const ScheduleView &view) {
-  if (view.stateCopies.empty())
+std::string fsdp::explain::describeHostCopies(const ScheduleView &view) {
+  if (view.hostCopies.empty())
     return {};
   int64_t bytes = 0;
-  for (const StateCopyView &copy : view.stateCopies)
+  for (const HostCopyView &copy : view.hostCopies)
     bytes += copy.sizeBytes;
-  return formatBytes(bytes) + " of optimizer state, for whose copies computation waits " +
+  return formatBytes(bytes) + ", for whose copies computation waits " +
          formatTime(view.getExposedCopyNs());
 }
 

@@ -31,7 +31,7 @@ public:
         writeOperations();
         for (size_t i = 0; i < view.collectives.size(); ++i)
           writeCollective(view.collectives[i], i);
-        writeStateCopies();
+        writeHostCopies();
         writeMemory();
       });
     });
@@ -68,7 +68,7 @@ private:
         {Modules, "modules"}, {Compute, "compute"}, {Gather, "gather"}, {Reduce, "reduce"}};
     if (view.hasReplicas())
       tracks.emplace_back(Replicate, "replicate");
-    if (!view.stateCopies.empty()) {
+    if (!view.hostCopies.empty()) {
       tracks.emplace_back(Fetch, "host to device");
       tracks.emplace_back(Store, "device to host");
     }
@@ -129,10 +129,10 @@ private:
       writeFlow(id);
     });
   }
-  void writeStateCopies() {
-    for (const StateCopyView &copy : view.stateCopies)
+  void writeHostCopies() {
+    for (const HostCopyView &copy : view.hostCopies)
       for (auto [track, name, interval] :
-           {std::tuple(Fetch, "fetch_state ", copy.fetch), {Store, "store_state ", copy.store}})
+           {std::tuple(Fetch, "fetch ", copy.fetch), {Store, "store ", copy.store}})
         writeSlice(name + copy.group, track, interval, [&] {
           out.attribute("bytes", copy.sizeBytes);
           out.attribute("exposed us, both ways", copy.exposedNs / 1e3);

@@ -1,6 +1,7 @@
-//===- LowerStateCopies.cpp - State and gradients between host and device -===//
+//===- LowerStateCopies.cpp - Copies between host and device -------------===//
 
 #include "Lowering.h"
+#include "fsdp/Analysis/HostPlaces.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -57,56 +58,59 @@ LogicalResult Lowering::lower(StoreStateWaitOp wait) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients
+// Gradients and activations
 //===----------------------------------------------------------------------===//
 
-fsdp_entry &Lowering::addGradientCopy(fsdp_entry_kind kind, fsdp_stream stream,
-                                      FlatSymbolRefAttr groupName, Type elementType, Value handle) {
-  const GroupInfo &group = groups.lookup(groupName);
-  fsdp_entry &entry = builder.addEntry(kind, FSDP_BACKWARD);
-  entry.stream = stream;
-  entry.dtype = *getPlanDType(elementType);
-  entry.target = group.index;
-  entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
-  entry.count = group.gradients.shardElements;
-  entry.bytes = group.getGradientBytes(elementType);
-  entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
+/// Gradients are stored by the backward.
+static fsdp_phase getStorePhase(StoreStartOp store) {
+  return isa<ShardType>(store.getValue().getType()) ? FSDP_BACKWARD : FSDP_FORWARD;
+}
+
+fsdp_entry &Lowering::addHostCopy(fsdp_entry_kind kind, StoreStartOp store, Operation *start) {
+  const bool isStore = kind == FSDP_STORE_START;
+  fsdp_entry &entry = builder.addEntry(kind, isStore ? getStorePhase(store) : FSDP_BACKWARD);
+  entry.stream = isStore ? FSDP_DEVICE_TO_HOST : FSDP_HOST_TO_DEVICE;
+  entry.handle = handleOf[start->getResult(0)] = builder.tables.header.num_handles++;
+  entry.bytes = getStoredBytes(store, groups);
+  if (FlatSymbolRefAttr group = getGroupOf(start))
+    entry.module = builder.addString(GroupOp(groups.lookup(group).op).getModuleName());
+  else if (aten::ScopeAttr scope = getScopeOf(store.getValue()))
+    entry.module = builder.addString(scope.getModule());
+  entry.location = builder.addLocation(start->getLoc());
   return entry;
 }
 
-LogicalResult Lowering::lower(StoreGradientStartOp store) {
+LogicalResult Lowering::lower(StoreStartOp store) {
   FailureOr<int64_t> offset = getOffset(store, store.getOffset());
   if (failed(offset))
     return failure();
-  ShardType shard = store.getGradient().getType();
-  fsdp_entry &entry = addGradientCopy(FSDP_STORE_GRADIENT_START, FSDP_DEVICE_TO_HOST,
-                                      shard.getGroup(), shard.getElementType(), store.getHandle());
-  entry.source = baseOf.lookup(store.getGradient());
+  fsdp_entry &entry = addHostCopy(FSDP_STORE_START, store, store);
+  entry.source = baseOf.lookup(store.getValue());
   entry.destination = baseOf[store.getHandle()] = *offset;
   return success();
 }
 
-LogicalResult Lowering::lower(StoreGradientWaitOp wait) {
-  addWait(wait, FSDP_BACKWARD);
+LogicalResult Lowering::lower(StoreWaitOp wait) {
+  addWait(wait, getStorePhase(wait.getStart()));
   baseOf[wait.getStored()] = baseOf.lookup(wait.getHandle());
   return success();
 }
 
-LogicalResult Lowering::lower(FetchGradientStartOp fetch) {
+LogicalResult Lowering::lower(FetchStartOp fetch) {
   FailureOr<int64_t> offset = getOffset(fetch, fetch.getOffset());
   if (failed(offset))
     return failure();
-  HostShardType stored = fetch.getStored().getType();
-  fsdp_entry &entry =
-      addGradientCopy(FSDP_FETCH_GRADIENT_START, FSDP_HOST_TO_DEVICE, stored.getGroup(),
-                      stored.getElementType(), fetch.getHandle());
+  fsdp_entry &entry = addHostCopy(
+      FSDP_FETCH_START, cast<StoreWaitOp>(fetch.getStored().getDefiningOp()).getStart(), fetch);
   entry.source = baseOf.lookup(fetch.getStored());
   entry.destination = baseOf[fetch.getHandle()] = *offset;
   return success();
 }
 
-LogicalResult Lowering::lower(FetchGradientWaitOp wait) {
+LogicalResult Lowering::lower(FetchWaitOp wait) {
   addWait(wait, FSDP_BACKWARD);
+  if (isa<RankedTensorType>(wait.getResult().getType()))
+    return define(wait.getResult(), baseOf.lookup(wait.getHandle()));
   baseOf[wait.getResult()] = baseOf.lookup(wait.getHandle());
   return success();
 }

@@ -75,10 +75,10 @@ private:
   llvm::LogicalResult lower(FetchStateWaitOp wait);
   llvm::LogicalResult lower(StoreStateStartOp store);
   llvm::LogicalResult lower(StoreStateWaitOp wait);
-  llvm::LogicalResult lower(StoreGradientStartOp store);
-  llvm::LogicalResult lower(StoreGradientWaitOp wait);
-  llvm::LogicalResult lower(FetchGradientStartOp fetch);
-  llvm::LogicalResult lower(FetchGradientWaitOp wait);
+  llvm::LogicalResult lower(StoreStartOp store);
+  llvm::LogicalResult lower(StoreWaitOp wait);
+  llvm::LogicalResult lower(FetchStartOp fetch);
+  llvm::LogicalResult lower(FetchWaitOp wait);
   llvm::LogicalResult lower(ShardNormOp norm);
   llvm::LogicalResult lower(PartialNormOp norm);
   llvm::LogicalResult lower(ClipFactorOp factor);
@@ -118,10 +118,8 @@ private:
   /// A copy of the optimizer's state of a group between host and device.
   void addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, mlir::FlatSymbolRefAttr group,
                     mlir::Value handle);
-  /// A copy of the gradient of a group between host and device, without its places.
-  fsdp_entry &addGradientCopy(fsdp_entry_kind kind, fsdp_stream stream,
-                              mlir::FlatSymbolRefAttr group, mlir::Type elementType,
-                              mlir::Value handle);
+  /// A copy of what `store` stores, which `start` starts, without its places.
+  fsdp_entry &addHostCopy(fsdp_entry_kind kind, StoreStartOp store, mlir::Operation *start);
   /// Brings a gradient to its place in the group's gradients at `base`, if it is not there.
   void placeGradient(const GroupInfo &group, unsigned param, mlir::Value gradient, int64_t base,
                      mlir::Location location);

@@ -64,8 +64,8 @@ void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
   out.attribute("step_ns", toNs(timeline.makespanNs));
   out.attribute("compute_ns", toNs(computeNs));
   out.attribute("exposed_ns", toNs(exposedNs));
-  if (!step.stateCopies.empty())
-    out.attribute("exposed_state_copies_ns", toNs(step.exposedCopyNs));
+  if (!step.hostCopies.empty())
+    out.attribute("exposed_host_copies_ns", toNs(step.exposedCopyNs));
   out.attribute("bound_ns", toNs(bound.makespanNs));
   out.attribute("bound_kind", StringRef(schedule::getName(bound.kind)));
   out.attribute("ratio", bound.makespanNs > 0 ? timeline.makespanNs / bound.makespanNs : 1.0);

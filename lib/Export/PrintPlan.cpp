@@ -340,11 +340,11 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << (entry.kind == FSDP_FETCH_STATE_START ? "fetch_state.start @" : "store_state.start @")
        << group() << ", handle " << entry.handle << ": " << entry.bytes << " bytes per state";
     break;
-  case FSDP_STORE_GRADIENT_START:
-  case FSDP_FETCH_GRADIENT_START: {
-    const bool isStore = entry.kind == FSDP_STORE_GRADIENT_START;
-    os << (isStore ? "store_gradient.start @" : "fetch_gradient.start @") << group() << ", handle "
-       << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " from "
+  case FSDP_STORE_START:
+  case FSDP_FETCH_START: {
+    const bool isStore = entry.kind == FSDP_STORE_START;
+    os << (isStore ? "store.start of \"" : "fetch.start of \"") << string(entry.module)
+       << "\", handle " << entry.handle << ": " << entry.bytes << " bytes from "
        << (isStore ? "" : "the host's ") << entry.source << " to " << (isStore ? "the host's " : "")
        << entry.destination;
     break;

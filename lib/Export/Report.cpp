@@ -107,6 +107,7 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         if (op.getAllReduceHook())
           out.attribute("all_reduce_hook", *op.getAllReduceHook());
         out.attribute("optimizer_state", op.isStateOnHost() ? "host" : "device");
+        out.attribute("activations", op.areActivationsOnHost() ? "host" : "device");
       });
   });
 }

@@ -2,6 +2,7 @@
 
 #include "Handles.h"
 #include "SymbolChecks.h"
+#include "fsdp/IR/TensorLayout.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -40,44 +41,49 @@ StoreStateStartOp StoreStateWaitOp::getStart() {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients on the host
+// Gradients and activations on the host
 //===----------------------------------------------------------------------===//
 
-void StoreGradientStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "t");
+/// Bytes of a tensor that no element has would not be stored.
+LogicalResult StoreStartOp::verify() {
+  auto tensor = dyn_cast<RankedTensorType>(getValue().getType());
+  if (!tensor)
+    return success();
+  const int64_t bytes = tensor.getNumElements() * getElementBytes(tensor.getElementType());
+  if (bytes == getStorageBytes(tensor))
+    return success();
+  return emitOpError("stores ") << tensor << ", whose elements have " << bytes << " of "
+                                << getStorageBytes(tensor)
+                                << " bytes, expected a tensor without gaps";
 }
-StoreGradientWaitOp StoreGradientStartOp::getWait() {
-  return findUser<StoreGradientWaitOp>(getHandle());
-}
-LogicalResult StoreGradientWaitOp::verify() {
-  if (failed(checkHandle<StoreGradientStartOp>(*this, getHandle())))
+void StoreStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "t"); }
+StoreWaitOp StoreStartOp::getWait() { return findUser<StoreWaitOp>(getHandle()); }
+LogicalResult StoreWaitOp::verify() {
+  if (failed(checkHandle<StoreStartOp>(*this, getHandle())))
     return failure();
-  ShardType shard = getStart().getGradient().getType();
+  StoreStartOp start = getStart();
   return checkYields(*this, getStored().getType(),
-                     HostShardType::get(getContext(), shard.getGroup(), shard.getElementType()),
-                     getStart());
+                     HostType::get(getContext(), start.getValue().getType()), start);
 }
-StoreGradientStartOp StoreGradientWaitOp::getStart() {
-  return cast<StoreGradientStartOp>(getHandle().getDefiningOp());
-}
-void StoreGradientWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getStored(), "s");
-}
+StoreStartOp StoreWaitOp::getStart() { return cast<StoreStartOp>(getHandle().getDefiningOp()); }
+void StoreWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getStored(), "s"); }
 
-void FetchGradientStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "h");
+void FetchStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "h"); }
+LogicalResult FetchStartOp::verify() {
+  if (getStored().getDefiningOp<StoreWaitOp>())
+    return success();
+  return emitOpError("takes what no ") << StoreWaitOp::getOperationName() << " yields";
 }
-LogicalResult FetchGradientWaitOp::verify() {
-  if (failed(checkHandle<FetchGradientStartOp>(*this, getHandle())))
+FetchWaitOp FetchStartOp::getWait() { return findUser<FetchWaitOp>(getHandle()); }
+Value FetchStartOp::getSource() {
+  return cast<StoreWaitOp>(getStored().getDefiningOp()).getStart().getValue();
+}
+LogicalResult FetchWaitOp::verify() {
+  if (failed(checkHandle<FetchStartOp>(*this, getHandle())))
     return failure();
-  HostShardType stored = getStart().getStored().getType();
-  return checkYields(*this, getResult().getType(),
-                     ShardType::get(getContext(), stored.getGroup(), stored.getElementType()),
-                     getStart());
+  return checkYields(*this, getResult().getType(), getStart().getValueType(), getStart());
 }
-FetchGradientStartOp FetchGradientWaitOp::getStart() {
-  return cast<FetchGradientStartOp>(getHandle().getDefiningOp());
-}
-void FetchGradientWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), "d");
+FetchStartOp FetchWaitOp::getStart() { return cast<FetchStartOp>(getHandle().getDefiningOp()); }
+void FetchWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), isa<ShardType>(getResult().getType()) ? "d" : "a");
 }

@@ -137,14 +137,20 @@ std::string StoreStateStartOp::getTitle() { return "copy of optimizer state"; }
 Value StoreStateStartOp::getAlias(OpResult) { return getState(); }
 StepRole StoreStateWaitOp::getRole() { return StepRole::StoreWait; }
 
-StepRole StoreGradientStartOp::getRole() { return StepRole::StoreStart; }
-std::string StoreGradientStartOp::getTitle() { return "copy of a gradient"; }
-StepRole StoreGradientWaitOp::getRole() { return StepRole::StoreWait; }
-StepRole FetchGradientStartOp::getRole() { return StepRole::FetchStart; }
-std::string FetchGradientStartOp::getTitle() { return "copy of a gradient"; }
-Category FetchGradientStartOp::getMadeCategory(OpResult) { return BufferCategory::ReducedShard; }
-StepRole FetchGradientWaitOp::getRole() { return StepRole::FetchWait; }
-Value FetchGradientWaitOp::getAlias(OpResult) { return getHandle(); }
+static std::string nameCopied(Type type) {
+  return isa<ShardType>(type) ? "copy of a gradient" : "copy of an activation";
+}
+
+StepRole StoreStartOp::getRole() { return StepRole::StoreStart; }
+std::string StoreStartOp::getTitle() { return nameCopied(getValue().getType()); }
+StepRole StoreWaitOp::getRole() { return StepRole::StoreWait; }
+StepRole FetchStartOp::getRole() { return StepRole::FetchStart; }
+std::string FetchStartOp::getTitle() { return nameCopied(getValueType()); }
+Category FetchStartOp::getMadeCategory(OpResult) {
+  return isa<ShardType>(getValueType()) ? BufferCategory::ReducedShard : BufferCategory::Activation;
+}
+StepRole FetchWaitOp::getRole() { return StepRole::FetchWait; }
+Value FetchWaitOp::getAlias(OpResult) { return getHandle(); }
 
 //===----------------------------------------------------------------------===//
 // Groups
@@ -155,8 +161,11 @@ FlatSymbolRefAttr fsdp::getGroupOf(Value value) {
   if (isa<HandleType>(type))
     return getGroupOf(value.getDefiningOp());
   return llvm::TypeSwitch<Type, FlatSymbolRefAttr>(type)
-      .Case<ShardType, HostShardType, StateType, ShardNormType>(
-          [](auto typed) { return typed.getGroup(); })
+      .Case<ShardType, StateType, ShardNormType>([](auto typed) { return typed.getGroup(); })
+      .Case([](HostType host) {
+        auto shard = dyn_cast<ShardType>(host.getValue());
+        return shard ? shard.getGroup() : FlatSymbolRefAttr();
+      })
       .Default([](Type) { return FlatSymbolRefAttr(); });
 }
 

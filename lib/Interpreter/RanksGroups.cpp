@@ -215,33 +215,37 @@ void RanksInterpreter::visit(StoreStateStartOp store) {
 void RanksInterpreter::visit(StoreStateWaitOp wait) { land(wait.getHandle(), wait); }
 
 //===----------------------------------------------------------------------===//
-// Gradients on the host
+// Gradients and activations on the host
 //===----------------------------------------------------------------------===//
 
-void RanksInterpreter::visit(StoreGradientStartOp store) {
+void RanksInterpreter::visit(StoreStartOp store) {
   Flight flight = makeFlight(store);
   for (unsigned index = 0; index < ranks.size(); ++index) {
-    at::Tensor gradient = get(index, store.getGradient(), store);
-    at::Tensor host = at::empty_like(gradient);
+    at::Tensor value = get(index, store.getValue(), store);
+    at::Tensor host = at::empty_like(value);
     poison(host);
-    flight.inputs[index].push_back({gradient, gradient.clone()});
-    flight.outputs[index].push_back({host, gradient.clone()});
+    flight.inputs[index].push_back({value, value.clone()});
+    flight.outputs[index].push_back({host, value.clone()});
   }
   flights[store.getHandle()] = std::move(flight);
 }
 
-void RanksInterpreter::visit(StoreGradientWaitOp wait) {
+void RanksInterpreter::visit(StoreWaitOp wait) {
   Flight flight = land(wait.getHandle(), wait);
   for (auto [rank, outputs] : llvm::zip_equal(ranks, flight.outputs))
     rank.values[wait.getStored()] = outputs.front().place;
 }
 
-void RanksInterpreter::visit(FetchGradientStartOp fetch) {
+void RanksInterpreter::visit(FetchStartOp fetch) {
   Flight flight = makeFlight(fetch);
+  auto tensor = dyn_cast<RankedTensorType>(fetch.getValueType());
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor host = get(index, fetch.getStored(), fetch);
-    at::Tensor place = rank.memory.placeFlat(
-        host.numel(), fetch.getStored().getType().getElementType(), fetch.getOffset());
+    at::Tensor place =
+        tensor ? rank.memory.place(tensor, fetch.getOffset())
+               : rank.memory.placeFlat(host.numel(),
+                                       cast<ShardType>(fetch.getValueType()).getElementType(),
+                                       fetch.getOffset());
     poison(place);
     flight.inputs[index].push_back({host, host.clone()});
     flight.outputs[index].push_back({place, host.clone()});
@@ -249,7 +253,7 @@ void RanksInterpreter::visit(FetchGradientStartOp fetch) {
   flights[fetch.getHandle()] = std::move(flight);
 }
 
-void RanksInterpreter::visit(FetchGradientWaitOp wait) {
+void RanksInterpreter::visit(FetchWaitOp wait) {
   Flight flight = land(wait.getHandle(), wait);
   for (auto [rank, outputs] : llvm::zip_equal(ranks, flight.outputs))
     rank.values[wait.getResult()] = outputs.front().place;

@@ -109,10 +109,10 @@ private:
   void visit(FetchStateWaitOp wait);
   void visit(StoreStateStartOp store);
   void visit(StoreStateWaitOp wait);
-  void visit(StoreGradientStartOp store);
-  void visit(StoreGradientWaitOp wait);
-  void visit(FetchGradientStartOp fetch);
-  void visit(FetchGradientWaitOp wait);
+  void visit(StoreStartOp store);
+  void visit(StoreWaitOp wait);
+  void visit(FetchStartOp fetch);
+  void visit(FetchWaitOp wait);
   void noteGradients(const GroupInfo &group, mlir::Value gradient, UpdateOp update);
   void noteParameters();
   /// The shards of all ranks along the group's axis.

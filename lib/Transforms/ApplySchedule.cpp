@@ -33,7 +33,7 @@ private:
     ChunkOp chunk = {}; // that it leaves
   };
   /// An operation that is none of the problem: before the events of its position, or behind them,
-  /// if it needs a gather that is waited for there.
+  /// if it needs a gather or a fetch that is waited for there.
   struct Other {
     uint32_t position;
     bool isBehind;
@@ -51,7 +51,7 @@ private:
   void listReductions();
   void launchAcross(const schedule::ReductionBucket &bucket);
   void listWaitsAcross();
-  void listStateCopies();
+  void listHostCopies();
   void arrange();
 
   ModuleOp module;
@@ -65,9 +65,8 @@ private:
   std::vector<Other> others;
   /// By position: what happens there, in order.
   std::vector<SmallVector<Operation *, 0>> events;
-  /// By position: fetches of optimizer state, behind all else. By update: the store behind it.
-  DenseMap<uint32_t, SmallVector<Operation *>> fetches;
-  DenseMap<Operation *, Operation *> storeOf;
+  /// By position: fetches from the host, behind all else but views; stores, before all else.
+  DenseMap<uint32_t, SmallVector<Operation *>> fetches, stores;
 };
 
 } // namespace
@@ -205,6 +204,8 @@ void Applier::placeOthers() {
   DenseMap<Operation *, uint32_t> positionOfWait;
   for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
     positionOfWait.try_emplace(use.wait, planned.first);
+  for (const ScheduledHostCopy &copy : problem.hostCopies)
+    positionOfWait.try_emplace(copy.fetchWait, copy.fetchWaited);
   DenseMap<Operation *, uint32_t> positionOf; // of what stands behind events
   uint32_t position = 0;
   for (Operation &op : body) {
@@ -290,20 +291,30 @@ void Applier::listWaitsAcross() {
       events[planned.update].push_back(across.getWait());
 }
 
-void Applier::listStateCopies() {
-  for (const ScheduledStateCopy &copy : problem.stateCopies) {
-    events[copy.storeWait].push_back(copy.ops.storeWait);
-    fetches[copy.fetchLaunch].push_back(copy.ops.fetch);
-    storeOf[copy.ops.update] = copy.ops.store;
+void Applier::listHostCopies() {
+  for (const HostCopyEvent &event : getEvents(problem.hostCopies)) {
+    const ScheduledHostCopy &copy = problem.hostCopies[event.copy];
+    switch (event.kind) {
+    case HostCopyEventKind::StoreStart:
+      stores[event.position].push_back(copy.store);
+      break;
+    case HostCopyEventKind::StoreWait:
+      events[event.position].push_back(copy.storeWait);
+      break;
+    case HostCopyEventKind::FetchStart:
+      fetches[event.position].push_back(copy.fetch);
+      break;
+    case HostCopyEventKind::FetchWait:
+      fetches[event.position].push_back(copy.fetchWait);
+      break;
+    }
   }
-  for (const ScheduledStateCopy &copy : problem.stateCopies)
-    fetches[copy.fetchWait].push_back(copy.ops.fetchWait);
 }
 
 /// Kind by kind in the order that the problem has at one position.
 void Applier::listEvents() {
   events.resize(problem.operations.size() + 1);
-  listStateCopies();
+  listHostCopies();
   listReshards();
   listReductions();
   for (const schedule::GatherBucket &bucket : plan.gathers) {
@@ -326,19 +337,20 @@ void Applier::arrange() {
   Operation *terminator = body.getTerminator();
   auto append = [&](Operation *op) { op->moveBefore(terminator); };
   auto other = others.begin();
+  auto appendAll = [&](const auto &listOf, uint32_t position) {
+    if (auto found = listOf.find(position); found != listOf.end())
+      llvm::for_each(found->second, append);
+  };
   for (uint32_t position = 0; position < events.size(); ++position) {
+    appendAll(stores, position);
     for (; other != others.end() && other->position == position && !other->isBehind; ++other)
       append(other->op);
     llvm::for_each(events[position], append);
+    appendAll(fetches, position);
     for (; other != others.end() && other->position == position; ++other)
       append(other->op);
-    if (auto found = fetches.find(position); found != fetches.end())
-      llvm::for_each(found->second, append);
-    if (position == operations.size() || !operations[position])
-      continue;
-    append(operations[position]);
-    if (Operation *store = storeOf.lookup(operations[position]))
-      append(store);
+    if (position < operations.size() && operations[position])
+      append(operations[position]);
   }
 }
 

@@ -129,7 +129,9 @@ static void suggestChanges(const StepMemory &memory, const CapLimits &limits, in
     suggest(bytes, option);
     leastBytes = *bytes;
   }
-  suggest(findLeastPeak({.offload = OffloadPolicy::All}), "offload-optimizer=all");
+  suggest(findLeastPeak({.offload = {.optimizer = OffloadPolicy::All}}), "offload-optimizer=all");
+  suggest(findLeastPeak({.offload = {.activations = OffloadPolicy::All}}),
+          "offload-activations=all");
   // Schedules are searched for where all groups have as many.
   const unsigned shards = memory.groups.getGroups().front().getShards();
   suggest(findLeastPeak({.rankFactor = 2}),

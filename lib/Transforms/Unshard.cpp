@@ -87,6 +87,8 @@ void Unsharder::run() {
     else if (auto update = dyn_cast<UpdateOp>(op);
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
+    else if (auto fetched = dyn_cast<FetchWaitOp>(op))
+      fetched.getResult().replaceAllUsesWith(skipHostCopies(fetched.getResult()));
     else if (auto inStep = dyn_cast<StepOpInterface>(op); !inStep || !inStep.isOfGroups())
       continue;
     replaced.push_back(&op);

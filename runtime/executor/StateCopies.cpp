@@ -69,8 +69,8 @@ void StateCopies::start(const fsdp_entry &entry, Event &done) {
   stream.record(done);
 }
 
-void StateCopies::copyGradient(const fsdp_entry &entry, Event &done) {
-  const bool isFetch = entry.kind == FSDP_FETCH_GRADIENT_START;
+void StateCopies::copyValue(const fsdp_entry &entry, Event &done) {
+  const bool isFetch = entry.kind == FSDP_FETCH_START;
   Stream &stream = isFetch ? *fetches : *stores;
   compute.record(*issued);
   (void)stream.wait(*issued); // as in start()

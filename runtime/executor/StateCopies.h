@@ -38,8 +38,8 @@ public:
   /// Starts a fetch or a store; records `done` behind it.
   void start(const fsdp_entry &entry, Event &done);
 
-  /// The same of gradients that wait on the host.
-  void copyGradient(const fsdp_entry &entry, Event &done);
+  /// The same of gradients and activations that wait on the host.
+  void copyValue(const fsdp_entry &entry, Event &done);
 
   /// Starts copying this rank's shard from the host to `place`, from where it is gathered; records
   /// `done` behind it.

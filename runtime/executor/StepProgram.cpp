@@ -46,9 +46,9 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_STORE_STATE_START:
     stateCopies.start(entry, lanes.eventOf(entry.handle));
     return {};
-  case FSDP_STORE_GRADIENT_START:
-  case FSDP_FETCH_GRADIENT_START:
-    stateCopies.copyGradient(entry, lanes.eventOf(entry.handle));
+  case FSDP_STORE_START:
+  case FSDP_FETCH_START:
+    stateCopies.copyValue(entry, lanes.eventOf(entry.handle));
     return {};
   case FSDP_WAIT:
     return lanes.wait(entry.handle);

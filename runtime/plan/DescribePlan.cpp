@@ -192,12 +192,12 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
       view.groups(), [&](const fsdp_group &group) { return view.isStateOnHost(group); });
   // Behind what is kept.
   const int64_t hostBytes = view.tables().host_arena_bytes;
-  int64_t firstGradient = hostBytes;
+  int64_t firstWaiting = hostBytes;
   for (const fsdp_entry &entry : view.entries())
-    if (entry.kind == FSDP_STORE_GRADIENT_START)
-      firstGradient = std::min(firstGradient, entry.destination);
-  memory.hostGradients = hostBytes - firstGradient;
-  memory.hostState = hasState ? firstGradient - memory.hostParameters : 0;
+    if (entry.kind == FSDP_STORE_START)
+      firstWaiting = std::min(firstWaiting, entry.destination);
+  memory.hostWaiting = hostBytes - firstWaiting;
+  memory.hostState = hasState ? firstWaiting - memory.hostParameters : 0;
   return memory;
 }
 
@@ -213,7 +213,7 @@ static std::string memoryText(const PlanView &view) {
   std::string onHost;
   for (auto [bytes, what] : {std::pair(memory.hostParameters, " of parameters"),
                              {memory.hostState, " of optimizer state"},
-                             {memory.hostGradients, " of gradients"}})
+                             {memory.hostWaiting, " of gradients and activations"}})
     if (bytes != 0)
       onHost += (onHost.empty() ? "" : ", ") + bytesText(bytes) + what;
   return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +

@@ -152,11 +152,11 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     result.untilWait = true;
     reads.addHostCopies(view.groups()[entry.target], /*isFetch=*/false);
     return result;
-  case FSDP_STORE_GRADIENT_START:
+  case FSDP_STORE_START:
     result.untilWait = true;
     reads.add(entry.source, entry.bytes);
     return result;
-  case FSDP_FETCH_GRADIENT_START:
+  case FSDP_FETCH_START:
     result.untilWait = true;
     overwrites.add(entry.destination, entry.bytes);
     return result;

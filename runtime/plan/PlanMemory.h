@@ -16,7 +16,7 @@ struct PlanMemory {
   int64_t working = 0;        // activations, gathered parameters, gradients: of a step alone
   int64_t hostParameters = 0; // on the host, with their copies to gather
   int64_t hostState = 0;      // optimizer state on the host
-  int64_t hostGradients = 0;  // that wait on the host
+  int64_t hostWaiting = 0;    // gradients and activations that wait on the host
 
   /// What the arena keeps between steps.
   int64_t kept() const { return shards + gatherCopies + optimizerState + tensors; }

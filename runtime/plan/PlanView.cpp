@@ -194,11 +194,11 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_STORE_STATE_START:
     text = ofGroup("store of optimizer state");
     break;
-  case FSDP_STORE_GRADIENT_START:
-    text = ofGroup("store of the gradients");
+  case FSDP_STORE_START:
+    text = "store of " + std::to_string(entry.bytes) + " bytes on the host";
     break;
-  case FSDP_FETCH_GRADIENT_START:
-    text = ofGroup("fetch of the gradients");
+  case FSDP_FETCH_START:
+    text = "fetch of " + std::to_string(entry.bytes) + " bytes from the host";
     break;
   case FSDP_SHARD_NORM:
     text = ofGroup("norm of the gradients");

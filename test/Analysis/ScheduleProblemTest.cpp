@@ -125,6 +125,12 @@ TEST_P(ScheduleProblemTest, OrdersOfPasses) {
         "mesh=dp=1 offload-optimizer=all",
         "mesh=dp=2 offload-optimizer=all",
         "mesh=dp=2 schedule=auto offload-optimizer=all",
+        "mesh=dp=1 offload-activations=all",
+        "mesh=dp=2 offload-activations=all",
+        "mesh=dp=2 recompute=full offload-activations=all",
+        "mesh=dp=2 schedule=auto offload-activations=all offload-optimizer=all",
+        "mesh=dp=2 schedule=asap layout=per-param offload-activations=all",
+        "mesh=dp=2 microbatches=2 microbatch-loss=sum offload-activations=all",
         "mesh=dp=2 layout=per-param",
         "mesh=dp=3 layout=per-param reshard-after-forward=true",
         "mesh=dp=1 layout=per-param",
@@ -145,6 +151,10 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
   for (auto [ranks, more, fusion] :
        {std::tuple(2, "", Off), std::tuple(2, "", Fast), std::tuple(2, "", Exact),
         std::tuple(8, "", Off), std::tuple(2, " offload-optimizer=all", Off),
+        std::tuple(2, " offload-activations=all", Off),
+        std::tuple(2, " offload-activations=all", Fast),
+        std::tuple(2, " offload-activations=all offload-optimizer=all", Off),
+        std::tuple(4, " microbatches=2 microbatch-loss=sum offload-activations=all", Off),
         std::tuple(2, " microbatches=2 microbatch-loss=sum", Off),
         std::tuple(2, " microbatches=2 microbatch-loss=sum", Fast),
         std::tuple(4, " microbatches=3 microbatch-loss=sum gradient-sync=last", Off)}) {
@@ -290,18 +300,46 @@ TEST_P(ScheduleProblemTest, StateCopies) {
     EXPECT_GT(tight.exposedCopyNs, 0);
     EXPECT_LE(capped.exposedCopyNs, tight.exposedCopyNs);
     EXPECT_LT(free.exposedCopyNs, capped.exposedCopyNs + 1);
-    ASSERT_EQ(free.stateCopies.size(), memory.groups.getGroups().size());
+    ASSERT_EQ(free.hostCopies.size(), memory.groups.getGroups().size());
     uint32_t previous = 0;
     bool isEarly = false;
-    for (const ScheduledStateCopy &copy : free.stateCopies) {
+    for (const ScheduledHostCopy &copy : free.hostCopies) {
       EXPECT_LE(previous, copy.fetchLaunch); // two groups' state at most
-      EXPECT_LE(copy.fetchLaunch, copy.fetchWait);
-      EXPECT_LT(copy.fetchWait, copy.storeWait);
-      isEarly |= copy.fetchLaunch < copy.fetchWait;
-      previous = copy.fetchWait;
+      EXPECT_LE(copy.fetchLaunch, copy.fetchWaited);
+      EXPECT_LT(copy.fetchWaited, copy.storeWaited);
+      isEarly |= copy.fetchLaunch < copy.fetchWaited;
+      previous = copy.fetchWaited;
     }
     EXPECT_TRUE(isEarly);
   }
+}
+
+/// Activations are in the arena for no longer than the pass has them there, and where the cap asks
+/// for it not beyond their last and first readers.
+TEST_P(ScheduleProblemTest, ActivationCopies) {
+  OwningOpRef<ModuleOp> sharded = loadSharded(2, " offload-activations=all");
+  StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+  auto build = [&](std::optional<int64_t> capBytes) {
+    return *getScheduleProblem(*sharded, memory, *costs, UpdatePlacement::AtEnd, capBytes);
+  };
+  ScheduleProblem free = build(std::nullopt), tight = build(1);
+  if (free.hostCopies.empty())
+    GTEST_SKIP() << "no block waits long enough";
+  int64_t leastBytes = tight.problem.minimumPeak().bytes;
+  ScheduleProblem capped = build(leastBytes);
+  EXPECT_EQ(capped.problem.minimumPeak().bytes, leastBytes);
+  EXPECT_LE(free.exposedCopyNs, capped.exposedCopyNs + 1);
+  EXPECT_LE(leastBytes, free.problem.minimumPeak().bytes);
+  bool isApart = false;
+  for (auto [apart, together] : llvm::zip_equal(free.hostCopies, tight.hostCopies)) {
+    EXPECT_EQ(apart.storeLaunch, together.storeLaunch);
+    EXPECT_EQ(apart.fetchWaited, together.fetchWaited);
+    EXPECT_LE(apart.storeLaunch, apart.storeWaited);
+    EXPECT_LE(apart.storeWaited, apart.fetchLaunch);
+    EXPECT_LE(apart.fetchLaunch, apart.fetchWaited);
+    isApart |= apart.storeLaunch < apart.storeWaited && apart.fetchLaunch < apart.fetchWaited;
+  }
+  EXPECT_TRUE(isApart);
 }
 
 /// One byte below the least peak nothing fits; at the least peak something does.
@@ -329,7 +367,8 @@ TEST_P(ScheduleProblemTest, EditsByHand) {
   for (const char *options :
        {"mesh=dp=2 up-to=scheduled", "mesh=dp=2 schedule=auto budget=100 up-to=scheduled",
         "mesh=dp=2 schedule=auto budget=100 fusion=fast up-to=scheduled",
-        "mesh=dp=2 offload-optimizer=all up-to=scheduled"}) {
+        "mesh=dp=2 offload-optimizer=all up-to=scheduled",
+        "mesh=dp=2 offload-activations=all up-to=scheduled"}) {
     OwningOpRef<ModuleOp> scheduled = load(options);
     for (int trial = 0; trial < 100; ++trial) {
       ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
@@ -340,7 +379,8 @@ TEST_P(ScheduleProblemTest, EditsByHand) {
         for (Operation &op : step.getOps()) {
           if (isa<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
                   ReduceScatterWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
-                  StoreStateStartOp, StoreStateWaitOp>(op))
+                  StoreStateStartOp, StoreStateWaitOp, StoreStartOp, StoreWaitOp, FetchStartOp,
+                  FetchWaitOp>(op))
             movable.push_back(all.size());
           all.push_back(&op);
         }

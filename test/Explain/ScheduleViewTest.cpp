@@ -68,10 +68,9 @@ TEST(ScheduleView, CountsTheWayOverReplicas) {
 TEST(ScheduleView, SaysWhatIsOnTheHost) {
   Problem problem = makeTwoLayers();
   ScheduleView view = makeTwoLayersView(problem, makeTwoLayersPlan());
-  EXPECT_EQ(describeHostState(view), "");
-  view.stateCopies = {{"layers.0", 1024, 4, 5, {0, 10}, {10, 20}, 3}};
-  EXPECT_EQ(describeHostState(view),
-            "1.00 KiB of optimizer state, for whose copies computation waits 3.00 ns");
+  EXPECT_EQ(describeHostCopies(view), "");
+  view.hostCopies = {{"layers.0", 1024, 4, 5, {0, 10}, {10, 20}, 3}};
+  EXPECT_EQ(describeHostCopies(view), "1.00 KiB, for whose copies computation waits 3.00 ns");
 }
 
 /// A launch is reached when the operation before it has ended, or the reduction that is waited for

@@ -275,3 +275,65 @@ func.func @step(%g: tensor<4xf32>) {
   %x = fsdp.fetch_state.wait %h : !fsdp.state<@k>
   return
 }
+
+// -----
+
+// What is stored has no gaps, which would not be copied.
+func.func @step(%a: tensor<2x2xf32, #aten.strides<[4, 1]>>) {
+  // expected-error@below {{whose elements have 16 of 24 bytes, expected a tensor without gaps}}
+  %t = fsdp.store.start %a : tensor<2x2xf32, #aten.strides<[4, 1]>>
+  return
+}
+
+// -----
+
+// A number is not stored.
+func.func @step(%lr: f64) {
+  // expected-error@below {{operand #0 must be a shard or a tensor, but got 'f64'}}
+  %t = fsdp.store.start %lr : f64
+  return
+}
+
+// -----
+
+// A store's wait yields what is stored.
+func.func @step(%a: tensor<4xf32>) {
+  // expected-note@below {{started here}}
+  %t = fsdp.store.start %a : tensor<4xf32>
+  // expected-error@below {{yields '!fsdp.host<tensor<2x2xf32>>', expected '!fsdp.host<tensor<4xf32>>'}}
+  %s = fsdp.store.wait %t : !fsdp.host<tensor<2x2xf32>>
+  return
+}
+
+// -----
+
+// A fetch's wait yields what was stored.
+func.func @step(%a: tensor<4xf32>) {
+  %t = fsdp.store.start %a : tensor<4xf32>
+  %s = fsdp.store.wait %t : !fsdp.host<tensor<4xf32>>
+  // expected-note@below {{started here}}
+  %h = fsdp.fetch.start %s : !fsdp.host<tensor<4xf32>>
+  // expected-error@below {{yields 'tensor<4xbf16>', expected 'tensor<4xf32>'}}
+  %b = fsdp.fetch.wait %h : tensor<4xbf16>
+  return
+}
+
+// -----
+
+// A store's handle is not fetched, nor is what nobody stored.
+func.func @step(%s: !fsdp.host<tensor<4xf32>>) {
+  // expected-error@below {{takes what no fsdp.store.wait yields}}
+  %h = fsdp.fetch.start %s : !fsdp.host<tensor<4xf32>>
+  return
+}
+
+// -----
+
+// It is not the handle of a fetch.
+func.func @step(%a: tensor<4xf32>) {
+  // expected-note@below {{but it comes from fsdp.store.start}}
+  %t = fsdp.store.start %a : tensor<4xf32>
+  // expected-error@below {{takes the handle of a fsdp.fetch.start}}
+  %b = fsdp.fetch.wait %t : tensor<4xf32>
+  return
+}

@@ -50,7 +50,7 @@ class Offload(unittest.TestCase):
         peak = module_number(planned, "peak_live_bytes")
         self.assertEqual(report["prediction"]["peak_bytes"], peak)
         self.assertLess(peak, module_number(kept, "peak_live_bytes"))
-        self.assertGreater(report["prediction"]["exposed_state_copies_ns"], 0)
+        self.assertGreater(report["prediction"]["exposed_host_copies_ns"], 0)
         described = harness.run([planned.with_suffix(""), "--describe"]).stdout
         self.assertIn("of optimizer state", described)
 

@@ -7,9 +7,9 @@
 
 // Four blocks, each of a product and a sigmoid whose results the backward reads. The sigmoid is the cheaper one to
 // compute again for its bytes, so that all blocks do that before one repeats its product.
-// CHEAPER-DAG: Blocks=4, Policy=selected, PredictedNs={{.+}}, RecomputedBlocks=3
+// CHEAPER-DAG: Blocks=4, OffloadedBlocks=0, Policy=selected, PredictedNs={{.+}}, RecomputedBlocks=3
 // CHEAPER-DAG: remark: the backward recomputes 3 of 4 blocks, policy selected: the memory cap asks for as many
-// BOTH-DAG: Blocks=4, Policy=auto, PredictedNs={{.+}}, RecomputedBlocks=4
+// BOTH-DAG: Blocks=4, OffloadedBlocks=0, Policy=auto, PredictedNs={{.+}}, RecomputedBlocks=4
 // BOTH-DAG: remark: the backward recomputes 4 of 4 blocks, 3 by policy selected and 1 by policy full: the memory cap asks for as many
 
 // MIXED: fsdp.recompute = #fsdp.recompute<auto, blocks = 4, for = memory>

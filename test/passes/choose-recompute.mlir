@@ -19,7 +19,7 @@
 // ONE: fsdp.group @g1 {{.*}} reshard_after_forward auto recomputed cheap decisions [#fsdp.decision<recomputed, "the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many">]
 // ONE: aten.call "mul.Tensor"({{.+}}) bwd in "l.1"
 // ONE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
-// REMARK-DAG: Blocks=2, Policy=full, PredictedNs={{.+}}, RecomputedBlocks=1
+// REMARK-DAG: Blocks=2, OffloadedBlocks=0, Policy=full, PredictedNs={{.+}}, RecomputedBlocks=1
 // REMARK-DAG: remark: the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many
 
 // Where nothing fits, what needs the least: the scheduler says so.

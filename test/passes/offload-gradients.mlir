@@ -11,61 +11,61 @@
 // RUN: sed 's/shard_norm 2/shard_norm 1/' %t/after.mlir | not fsdp-opt --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TYPE
 // RUN: sed 's/partial_norm 2(%n, %d_10) : (!fsdp.norm<@layers.0>,/partial_norm 2(%d, %d_10) : (!fsdp.shard<@layers.0, f32>,/' %t/after.mlir | not fsdp-opt --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=UNUSED
 // RUN: sed 's/partial_norm 2(%n, %d_10) : (!fsdp.norm<@layers.0>,/partial_norm 2(%n, %d, %d_10) : (!fsdp.norm<@layers.0>, !fsdp.shard<@layers.0, f32>,/' %t/after.mlir | not fsdp-opt --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: sed '/store_gradient.wait/d; /fetch_gradient/d; s/layers.0 with %d_15/layers.0 with %d/' %t/after.mlir | not fsdp-opt --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=NEVER
-// RUN: sed 's/\(store_gradient.start .*\) at 64/\1 at 0/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERLAP
-// RUN: sed 's/\(store_gradient.start .*\) at 64/\1/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOWHERE
-// RUN: sed 's/host_shard<@layers.0, f32>/host_shard<@layers.0, bf16>/' %t/after.mlir | not fsdp-opt 2>&1 | FileCheck %s --check-prefix=YIELDS
+// RUN: sed '/fsdp.store.wait/d; /fsdp.fetch\./d; s/layers.0 with %d_15/layers.0 with %d/' %t/after.mlir | not fsdp-opt --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=NEVER
+// RUN: sed 's/\(store.start .*\) at 64/\1 at 0/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERLAP
+// RUN: sed 's/\(store.start .*\) at 64/\1/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOWHERE
+// RUN: sed 's/host<!fsdp.shard<@layers.0, f32>/host<!fsdp.shard<@layers.0, bf16>/' %t/after.mlir | not fsdp-opt 2>&1 | FileCheck %s --check-prefix=YIELDS
 
 // A gradient that waits for the norm is stored behind what it adds to that, and fetched with the state of its group. That
 // of the root, whose parameters are on the device, stays.
 // CHECK: %[[D:.+]] = fsdp.reduce_scatter.wait %{{.+}} : !fsdp.shard<@layers.0, f32>
 // CHECK-NEXT: %[[N:.+]] = fsdp.shard_norm 2(%[[D]]) : (!fsdp.shard<@layers.0, f32>) -> !fsdp.norm<@layers.0>
-// CHECK-NEXT: %[[T:.+]] = fsdp.store_gradient.start %[[D]] : !fsdp.shard<@layers.0, f32>
+// CHECK-NEXT: %[[T:.+]] = fsdp.store.start %[[D]] : !fsdp.shard<@layers.0, f32>
 // CHECK: %[[R:.+]] = fsdp.reduce_scatter.wait %{{.+}} : !fsdp.shard<@root, f32>
 // CHECK-NEXT: fsdp.partial_norm 2(%[[N]], %[[R]]) : (!fsdp.norm<@layers.0>, !fsdp.shard<@root, f32>) -> tensor<f64>
 // CHECK: fsdp.clip_factor
-// CHECK-NEXT: %[[S:.+]] = fsdp.store_gradient.wait %[[T]] : !fsdp.host_shard<@layers.0, f32>
-// CHECK-NEXT: %[[H:.+]] = fsdp.fetch_gradient.start %[[S]] : !fsdp.host_shard<@layers.0, f32>
+// CHECK-NEXT: %[[S:.+]] = fsdp.store.wait %[[T]] : !fsdp.host<!fsdp.shard<@layers.0, f32>>
+// CHECK-NEXT: %[[H:.+]] = fsdp.fetch.start %[[S]] : !fsdp.host<!fsdp.shard<@layers.0, f32>>
 // CHECK-NEXT: fsdp.fetch_state.start @layers.0
-// CHECK: %[[E:.+]] = fsdp.fetch_gradient.wait %[[H]] : !fsdp.shard<@layers.0, f32>
+// CHECK: %[[E:.+]] = fsdp.fetch.wait %[[H]] : !fsdp.shard<@layers.0, f32>
 // CHECK-NEXT: fsdp.update @layers.0 with %[[E]]
 // CHECK: fsdp.update @root with %[[R]]
 
 // It lies behind what is kept on the host.
 // PLANNED: fsdp.host_arena_bytes = 128
 // PLANNED: fsdp.group @layers.0 {{.*}} host_shard 0
-// PLANNED: fsdp.store_gradient.start %{{.+}} at 64
-// PLANNED: fsdp.fetch_gradient.start %{{.+}} at {{[0-9]+}}
+// PLANNED: fsdp.store.start %{{.+}} at 64
+// PLANNED: fsdp.fetch.start %{{.+}} at {{[0-9]+}}
 // PLAN: shard_norm @layers.0 of 16 f32 at
-// PLAN: store_gradient.start @layers.0, handle {{[0-9]+}}: 16 f32 from {{[0-9]+}} to the host's 64
+// PLAN: store.start of "layers.0", handle {{[0-9]+}}: 64 bytes from {{[0-9]+}} to the host's 64
 // PLAN: partial_norm to
-// PLAN: fetch_gradient.start @layers.0, handle {{[0-9]+}}: 16 f32 from the host's 64 to
+// PLAN: fetch.start of "layers.0", handle {{[0-9]+}}: 64 bytes from the host's 64 to
 
-// DEVICE-NOT: _gradient
+// DEVICE-NOT: fsdp.store.start
 
 // Sums wait for other microbatches: they are fetched when the next gradient starts to be reduced. The last one is updated
 // with at once.
 // SUM: %[[D0:.+]] = fsdp.reduce_scatter.wait %{{.+}} : !fsdp.shard<@layers.0, f32>
-// SUM-NEXT: fsdp.store_gradient.start %[[D0]]
-// SUM: %[[H0:.+]] = fsdp.fetch_gradient.start %{{.+}} : !fsdp.host_shard<@layers.0, f32>
+// SUM-NEXT: fsdp.store.start %[[D0]]
+// SUM: %[[H0:.+]] = fsdp.fetch.start %{{.+}} : !fsdp.host<!fsdp.shard<@layers.0, f32>>
 // SUM-NEXT: fsdp.reduce_scatter.start @layers.0
 // SUM: %[[D1:.+]] = fsdp.reduce_scatter.wait
-// SUM-NEXT: %[[E0:.+]] = fsdp.fetch_gradient.wait %[[H0]]
+// SUM-NEXT: %[[E0:.+]] = fsdp.fetch.wait %[[H0]]
 // SUM-NEXT: %[[S1:.+]] = fsdp.accumulate %[[E0]], %[[D1]]
-// SUM-NEXT: fsdp.store_gradient.start %[[S1]]
-// SUM: %[[E1:.+]] = fsdp.fetch_gradient.wait %{{.+}} : !fsdp.shard<@layers.0, f32>
+// SUM-NEXT: fsdp.store.start %[[S1]]
+// SUM: %[[E1:.+]] = fsdp.fetch.wait %{{.+}} : !fsdp.shard<@layers.0, f32>
 // SUM-NEXT: %[[S2:.+]] = fsdp.accumulate %[[E1]]
 // SUM: fsdp.update @layers.0 with %[[S2]]
 
-// ALONE-NOT: _gradient
+// ALONE-NOT: fsdp.store.start
 
 // TYPE: S8: has norm 1, but the optimizer clips by norm 2
 // UNUSED: S8: is no part of the gradients' norm, or more than one
 // TWICE: S8: the norm counts one gradient twice
 // NEVER: S2: the copy of a gradient is never waited for
-// OVERLAP: P5: the gradient of @layers.0 at bytes [0, 64) of the host's arena overlaps the shard of @layers.0
+// OVERLAP: P5: the copy of a gradient of layers.0 at bytes [0, 64) of the host's arena overlaps the shard of @layers.0
 // NOWHERE: P5: has no place in the host's arena
-// YIELDS: yields '!fsdp.host_shard<@layers.0, bf16>', expected '!fsdp.host_shard<@layers.0, f32>'
+// YIELDS: yields '!fsdp.host<!fsdp.shard<@layers.0, bf16>>', expected '!fsdp.host<!fsdp.shard<@layers.0, f32>>'
 // PHASE: fsdp-offload-gradients takes a module of phase scheduled, got captured
 
 //--- clip.mlir

@@ -74,6 +74,8 @@ CONFIGS = {
     "dp-columns": ("mesh=dp=2 layout=per-param shard-placement=largest", ""),
     "dp-true": ("mesh=dp=2 reshard-after-forward=true", ""),
     "dp-offload": ("mesh=dp=2 offload-optimizer=all", ""),
+    "dp-activations": ("mesh=dp=2 offload-activations=all", ""),
+    "dp-activations-auto": (f"mesh=dp=2 offload-activations=all offload-optimizer=all {SEARCH}", ""),
     "dp-host-clip": ("mesh=dp=2 offload-policy=cpu", CLIP),
     "one-host-clip": ("offload-policy=cpu", CLIP),
     "dp-host-each": ("mesh=dp=2 offload-policy=cpu microbatches=3 microbatch-loss=sum", CLIP),

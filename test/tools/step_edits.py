@@ -27,6 +27,10 @@ OPS = {
     "fetch-wait": "fsdp.fetch_state.wait",
     "store": "fsdp.store_state.start",
     "store-wait": "fsdp.store_state.wait",
+    "value-store": "fsdp.store.start",
+    "value-store-wait": "fsdp.store.wait",
+    "value-fetch": "fsdp.fetch.start",
+    "value-fetch-wait": "fsdp.fetch.wait",
     "call": "aten.call",
 }
 
@@ -134,6 +138,11 @@ def other_return(step, rng):
 @kind("other-handle")
 def other_handle(step, rng):
     return other_operand_of(step, rng, pick(rng, step.find(".wait") + step.find("fsdp.reshard")))
+
+
+@kind("other-stored")
+def other_stored(step, rng):
+    return other_operand_of(step, rng, pick(rng, step.find("fsdp.store.start") + step.find("fsdp.fetch.start")))
 
 
 @kind("other-state")

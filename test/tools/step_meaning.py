@@ -450,20 +450,27 @@ class Meaning:
     def visit_store_state_wait(self, line, rest, results):
         self.flight.pop(re.match(VALUE, rest)[0])()
 
-    def visit_store_gradient_start(self, line, rest, results):
-        gradient, begin = re.match(rf"({VALUE}) at (\d+)", rest).groups()
-        source, name = self.place[gradient]
-        begin = self.host_begin + int(begin)
-        self.place[results[0]] = (begin, begin + source[1] - source[0]), name
-        self.flight[results[0]] = self.copy(results[0], source, self.place[results[0]][0])
+    def copy_value(self, rest, results, host):
+        """A gradient, or an activation, whose type it keeps."""
+        value, begin = re.match(rf"({VALUE}) at (\d+)", rest).groups()
+        (first, last), what = self.span(value), self.place[value][1]
+        begin = int(begin) + host
+        self.place[results[0]] = (begin, begin + last - first), what
+        self.flight[results[0]] = self.copy(results[0], (first, last), self.place[results[0]][0])
 
-    def visit_fetch_gradient_start(self, line, rest, results):
-        stored, begin = re.match(rf"({VALUE}) at (\d+)", rest).groups()
-        source, name = self.place[stored]
-        self.place[results[0]] = (int(begin), int(begin) + source[1] - source[0]), name
-        self.flight[results[0]] = self.copy(results[0], source, self.place[results[0]][0])
+    def visit_store_start(self, line, rest, results):
+        self.copy_value(rest, results, self.host_begin)
 
-    visit_store_gradient_wait = visit_fetch_gradient_wait = visit_fetch_state_wait
+    def visit_fetch_start(self, line, rest, results):
+        self.copy_value(rest, results, 0)
+
+    visit_store_wait = visit_fetch_state_wait
+
+    def visit_fetch_wait(self, line, rest, results):
+        self.visit_fetch_state_wait(line, rest, results)
+        place, what = self.place[results[0]]
+        if isinstance(what, Tensor):
+            self.place[results[0]] = place[0], what
 
     def visit_update(self, line, rest, results):
         name, gradient = re.match(rf"@(\S+) with ({VALUE})", rest).groups()

@@ -33,6 +33,8 @@ static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
   bool isCapped = phase == ModulePhase::Planned;
   if (isCapped || options.offload != OffloadPolicy::Auto)
     pipeline.offloadOptimizer = options.offload;
+  if (isCapped || options.activations != OffloadPolicy::Auto)
+    pipeline.offloadActivations = options.activations;
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.fusion = sweep.fusion;
   pipeline.budget = sweep.simulationBudget;
@@ -69,11 +71,12 @@ static bool compileQuietly(ModuleOp module, MeshSize size, const SweepOptions &s
 /// "recompute full in 3 of 33 groups" for each policy.
 static std::vector<std::string> describeChoices(ModuleOp module) {
   std::map<RecomputePolicy, size_t> groupsOf;
-  size_t numGroups = 0, numOnHost = 0;
+  size_t numGroups = 0, numOnHost = 0, numOffloaded = 0;
   for (auto group : module.getOps<GroupOp>()) {
     ++numGroups;
     ++groupsOf[group.getRecomputed().value_or(RecomputePolicy::None)];
     numOnHost += group.isStateOnHost();
+    numOffloaded += group.areActivationsOnHost();
   }
   auto share = [&](size_t count) {
     return count == numGroups ? std::string()
@@ -85,6 +88,8 @@ static std::vector<std::string> describeChoices(ModuleOp module) {
     choices.push_back("recompute " + stringifyRecomputePolicy(policy).str() + share(count));
   if (numOnHost > 0)
     choices.push_back("optimizer state on the host" + share(numOnHost));
+  if (numOffloaded > 0)
+    choices.push_back("activations on the host" + share(numOffloaded));
   return choices;
 }
 

@@ -13,6 +13,7 @@ struct FitOptions {
   int64_t capBytes = 0; // of the device, what operators allocate beside the arena included
   RecomputePolicy recompute = RecomputePolicy::Auto;
   OffloadPolicy offload = OffloadPolicy::Auto;
+  OffloadPolicy activations = OffloadPolicy::None;
   cost::CostOptions costs; // those of the cost model
 };
 

@@ -88,7 +88,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
   result.memory = std::move(*memory);
   if (failed(buildSteps(result, costs, std::nullopt)))
     return failure();
-  result.isOffloaded = !result.steps.front().stateCopies.empty();
+  result.isOffloaded = !result.steps.front().hostCopies.empty();
   // The least memory that copies of state can take.
   constexpr int64_t kTightest = 1;
   if (result.isOffloaded && failed(buildSteps(result, costs, kTightest)))

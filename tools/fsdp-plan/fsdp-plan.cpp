@@ -27,7 +27,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> inputs, caps, recompute = {"cheap"};
-  std::string mesh = "dp=8..16384", offload = "none", json, csv, html;
+  std::string mesh = "dp=8..16384", offload = "none", activations = "none", json, csv, html;
   int64_t maxBucketBytes = 0; // 0: no limit
   int64_t fitsBytes = 0;      // 0: a sweep
   bool triesReplicas = false;
@@ -118,7 +118,7 @@ static std::string getModelName(const Options &options, const std::string &path)
 /// What was asked for besides the cap; several policies of recomputation are refused before.
 static FitOptions getFit(const Options &options) {
   return {options.fitsBytes, *symbolizeRecomputePolicy(options.recompute.front()),
-          kOffloads.at(options.offload), options.costs};
+          kOffloads.at(options.offload), kOffloads.at(options.activations), options.costs};
 }
 
 static int run(Options &options) {
@@ -266,6 +266,12 @@ int main(int argc, char **argv) {
           ->excludes(caps);
   for (CLI::Option *output : outputs)
     fits->excludes(output);
+  app.add_option("--offload-activations", options.activations,
+                 "Of --fits: what blocks keep for their backward on the host: none; all; auto: as "
+                 "much as is faster than to recompute it")
+      ->check(CLI::IsMember(kOffloads))
+      ->needs(fits)
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (fits->count() > 0) {
     if (options.fitsBytes == 0)

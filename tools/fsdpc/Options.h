@@ -18,7 +18,7 @@ struct Options {
                                                              decisionLog;
   std::string shardPlacement, offloadPolicy;
   std::vector<std::string> meshes = {""}; // "": as the file says
-  std::string offloadOptimizer = "none", reduceDtype;
+  std::string offloadOptimizer = "none", offloadActivations = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says
   std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward,
       splitRoot;
@@ -39,7 +39,7 @@ std::string inTemps(const Options &options, llvm::StringRef file);
 /// Of the names of modules that are kept for a mesh: "" of the first one.
 std::string getPrefix(size_t mesh);
 
-OffloadPolicy getOffload(const Options &options);
+OffloadChoices getOffload(const Options &options);
 ScheduleChoice getSchedule(const Options &options);
 
 } // namespace fsdp

@@ -19,10 +19,14 @@ std::string fsdp::inTemps(const Options &options, llvm::StringRef file) {
   return std::string(path);
 }
 
-OffloadPolicy fsdp::getOffload(const Options &options) {
-  return options.offloadOptimizer == "all"    ? OffloadPolicy::All
-         : options.offloadOptimizer == "auto" ? OffloadPolicy::Auto
-                                              : OffloadPolicy::None;
+static OffloadPolicy toOffloadPolicy(StringRef word) {
+  return word == "all"    ? OffloadPolicy::All
+         : word == "auto" ? OffloadPolicy::Auto
+                          : OffloadPolicy::None;
+}
+
+OffloadChoices fsdp::getOffload(const Options &options) {
+  return {toOffloadPolicy(options.offloadOptimizer), toOffloadPolicy(options.offloadActivations)};
 }
 
 ScheduleChoice fsdp::getSchedule(const Options &options) {
@@ -71,7 +75,8 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.gradientSync = options.gradientSync;
   pipeline.reshardAfterBackward = options.reshardAfterBackward;
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
-  pipeline.offloadOptimizer = getOffload(options);
+  pipeline.offloadOptimizer = getOffload(options).optimizer;
+  pipeline.offloadActivations = getOffload(options).activations;
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
   pipeline.buckets = options.buckets;
@@ -151,7 +156,7 @@ static int runDeciding(MutableArrayRef<OwningOpRef<ModuleOp>> modules, ArrayRef<
 static int runPipelines(MutableArrayRef<OwningOpRef<ModuleOp>> modules, ArrayRef<ProgramStep> steps,
                         size_t mesh, const Options &options, Stage &stage) {
   const bool isProgram = modules.size() > 1;
-  if (options.program.hasSeveralShapes() && getOffload(options) == OffloadPolicy::Auto)
+  if (options.program.hasSeveralShapes() && getOffload(options).optimizer == OffloadPolicy::Auto)
     return runDeciding(modules, steps, mesh, options, stage);
   for (auto [step, module] : llvm::zip_equal(steps, modules))
     if (int code = runPipeline(*module, step, isProgram, mesh, options, stage))

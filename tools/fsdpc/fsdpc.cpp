@@ -258,9 +258,12 @@ static int run(fsdp::Options &options) {
 
 /// Refuses what the chosen schedule would not look at.
 static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) {
-  if (std::optional<std::string> why = fsdp::explainUnusedOffload(
-          fsdp::getOffload(options), fsdp::getSchedule(options), options.memoryCap != "0"))
-    throw CLI::ValidationError("--offload-optimizer", *why);
+  const fsdp::OffloadChoices offload = fsdp::getOffload(options);
+  for (auto [flag, policy] : {std::pair("--offload-optimizer", offload.optimizer),
+                              {"--offload-activations", offload.activations}})
+    if (std::optional<std::string> why = fsdp::explainUnusedOffload(
+            policy, fsdp::getSchedule(options), options.memoryCap != "0"))
+      throw CLI::ValidationError(flag, *why);
   fsdp::FlagUses uses{.schedule = fsdp::getSchedule(options),
                       .hasReport = !options.report.empty(),
                       .hasCap = options.memoryCap != "0",
@@ -356,6 +359,14 @@ int main(int argc, char **argv) {
          "which groups keep their optimizer state in the host's memory between updates: none (but "
          "those that say so in the YAML file), all, or auto: all, if --schedule auto or asap finds "
          "nothing that fits --memory-cap without. The bits are the same")
+      ->check(CLI::IsMember({"none", "auto", "all"}))
+      ->capture_default_str();
+  app.add_option(
+         "--offload-activations", options.offloadActivations,
+         "which blocks keep what their forward keeps for the backward in the host's memory: none "
+         "(but those that say so in the YAML file), all, or auto: as many as --schedule auto or "
+         "asap "
+         "finds to be faster under --memory-cap than to recompute it. The bits are the same")
       ->check(CLI::IsMember({"none", "auto", "all"}))
       ->capture_default_str();
   fsdp::addFusionFlag(

@@ -7,18 +7,21 @@
 
 namespace fsdp {
 
-/// A gradient in the host's arena, at operations first, ..., last of the step, both included.
-struct StoredGradient {
+/// A gradient or an activation in the host's arena, at operations first, ..., last of the step,
+/// both included.
+struct StoredValue {
   mlir::Operation *store; // its start
   int64_t bytes;
   int64_t first, last; // the start of its store; the end of its last fetch
 };
 
-/// Those of a step, in order.
-llvm::SmallVector<StoredGradient> collectStoredGradients(mlir::Block &body,
-                                                         const GroupTable &groups);
+/// What a store copies, without padding.
+int64_t getStoredBytes(StoreStartOp store, const GroupTable &groups);
 
-/// P5: in a planned module, the places of state and of gradients on the host are their own while
+/// Those of a step, in order.
+llvm::SmallVector<StoredValue> collectStoredValues(mlir::Block &body, const GroupTable &groups);
+
+/// P5: in a planned module, the places of what lies on the host are their own while
 /// they are needed, aligned as the arena is, within the host's arena. Diagnoses the first
 /// violation. How many there are of what a group keeps GroupInfo checks.
 mlir::LogicalResult checkHostPlaces(mlir::ModuleOp module, mlir::Block &body,

@@ -17,6 +17,8 @@ std::optional<std::string> explainOpen(Step &step, GroupOp group);
 
 /// Likewise of optimizer state that is to be offloaded, and stays in the arena.
 std::optional<std::string> explainOpenOffload(GroupOp group);
+/// The same of activations that are to be on the host.
+std::optional<std::string> explainOpenActivationOffload(GroupOp group);
 
 } // namespace fsdp
 

@@ -41,28 +41,33 @@ struct OperationRange {
   bool isFreed = false;
 };
 
-/// When the optimizer state of a group, or a gradient that waits on the host, is copied, at
-/// positions of a problem.
-struct ScheduledStateCopy {
-  StateCopy ops; // null for a gradient, which is stored before it is fetched
-  uint32_t fetchLaunch, fetchWait, storeLaunch, storeWait;
-  mlir::Operation *gradient = nullptr; // the start of its store; null for optimizer state
-  int64_t bytes = 0;                   // of all states of the group
+/// When the optimizer state of a group, or a value that waits on the host, is copied, at positions
+/// of a problem. State is fetched before it is stored, a gradient or an activation behind that.
+struct ScheduledHostCopy {
+  mlir::Operation *fetch = nullptr, *fetchWait = nullptr, *store = nullptr, *storeWait = nullptr;
+  mlir::Operation *update = nullptr; // of optimizer state; null of a value
+  uint32_t fetchLaunch = 0, fetchWaited = 0, storeLaunch = 0, storeWaited = 0;
+  /// Of a value whose copy is free to move: its live range before that, the operation that makes
+  /// it, and the last one to read it there.
+  std::optional<size_t> storedRange = {};
+  uint32_t madeAt = 0, lastStoredReader = 0;
+  uint32_t lastReader = 0; // of a value: the last operation to read what is fetched
+  int64_t bytes = 0;       // of all states of the group
   double copyNs = 0;    // one way
   double exposedNs = 0; // what computation waits, for both ways
 };
 
-/// What happens to optimizer state, in the order at one position.
-enum class StateCopyEventKind : uint8_t { StoreStart, StoreWait, FetchStart, FetchWait };
+/// What happens to a copy, in the order at one position.
+enum class HostCopyEventKind : uint8_t { StoreStart, StoreWait, FetchStart, FetchWait };
 
-struct StateCopyEvent {
+struct HostCopyEvent {
   uint32_t position;
-  StateCopyEventKind kind;
+  HostCopyEventKind kind;
   size_t copy;
 };
 
 /// All events of the copies, in the order of the step.
-std::vector<StateCopyEvent> getEvents(llvm::ArrayRef<ScheduledStateCopy> copies);
+std::vector<HostCopyEvent> getEvents(llvm::ArrayRef<ScheduledHostCopy> copies);
 
 /// A problem, and what its parts are in the module.
 struct ScheduleProblem {
@@ -99,10 +104,10 @@ struct ScheduleProblem {
   /// By use: the gather that serves it. Two uses that share one are kept.
   std::vector<AllGatherStartOp> gathers;
   std::vector<ReduceScatterStartOp> reductions; // by reduction
-  /// By update: of groups whose optimizer state is on the host; of a scheduled step also the
-  /// gradients that wait there. Computation waits for copies as part of the operation behind the
-  /// wait: of all durations, `exposedCopyNs`.
-  std::vector<ScheduledStateCopy> stateCopies;
+  /// Of groups whose optimizer state is on the host, by update, and of activations that wait there;
+  /// of a scheduled step also of gradients. Computation waits for copies as part of the operation
+  /// behind the wait: of all durations, `exposedCopyNs`.
+  std::vector<ScheduledHostCopy> hostCopies;
   double exposedCopyNs = 0;
   /// What the operations' `liveBytes` consist of.
   std::vector<OperationRange> ranges;
@@ -127,7 +132,9 @@ struct ScheduledStep : ScheduleProblem {
 /// lie in their reduction's input and are not read after its start (PlaceGradients.h). A group is
 /// free to be kept where it says `auto`, else as it stands. The cap becomes the problem's;
 /// optimizer state on the host is fetched before its update, and stored behind it, as early and as
-/// late as it takes to hide that and the cap allows. Errors name a gradient.
+/// late as it takes to hide that and the cap allows. So are activations, whose stores start and
+/// whose fetches end where they stand, and which are in the arena for no longer than they are in
+/// the module. Errors name a gradient.
 llvm::FailureOr<ScheduleProblem>
 getScheduleProblem(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs,
                    UpdatePlacement placement, std::optional<int64_t> memoryCapBytes = std::nullopt);

@@ -76,7 +76,11 @@ struct Step {
 };
 
 /// The gradient that was stored on the host, if `shard` has been fetched from there; else `shard`.
-mlir::Value skipHostCopies(mlir::Value shard);
+mlir::Value skipHostCopies(mlir::Value value);
+
+/// Where the model computes a value, through copies to and from the host; null if it is no result
+/// of an operator.
+aten::ScopeAttr getScopeOf(mlir::Value value);
 
 /// The reduce-scatter whose result a shard is, reduced over the replicas or not; null if it is
 /// none.

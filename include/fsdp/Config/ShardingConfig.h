@@ -129,7 +129,7 @@ struct GroupOptions {
   std::optional<ReshardChoice> reshardAfterForward = {};
   std::optional<RecomputePolicy> recompute = {};
   std::optional<ParameterHome> offloadPolicy = {};
-  std::optional<bool> offloadOptimizer = {};
+  std::optional<bool> offloadOptimizer = {}, offloadActivations = {};
   std::optional<GradientSync> gradientSync = {};
   std::optional<bool> reshardAfterBackward = {};
   std::optional<PrefetchTargets> forwardPrefetch = {}, backwardPrefetch = {};

@@ -16,8 +16,8 @@ StepLabels makeLabels(mlir::ModuleOp module, const StepMemory &memory, const Sch
                       const cost::CostModel &costs);
 
 /// Copies of optimizer state on a timeline of the step. Linear, but for sorting copies.
-std::vector<StateCopyView> viewStateCopies(const ScheduleProblem &step, const StepMemory &memory,
-                                           const schedule::Timeline &timeline);
+std::vector<HostCopyView> viewHostCopies(const ScheduleProblem &step, const StepMemory &memory,
+                                         const schedule::Timeline &timeline);
 
 /// The decisions that groups have the reasons of.
 std::vector<DecisionView> viewDecisions(const GroupTable &groups);

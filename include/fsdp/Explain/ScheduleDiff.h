@@ -8,7 +8,7 @@
 
 namespace fsdp::explain {
 
-enum class EventKind : uint8_t { Reshard, Reduce, WaitForReduction, Update, Gather, FetchState };
+enum class EventKind : uint8_t { Reshard, Reduce, WaitForReduction, Update, Gather, Fetch };
 inline constexpr unsigned kNumEventKinds = 6;
 std::string_view getName(EventKind kind);
 

@@ -88,11 +88,12 @@ struct CollectiveView {
   double hiddenNs() const { return std::max(0.0, durationNs() - exposedNs); }
 };
 
-/// Optimizer state of a group that lies on the host, and its way to its update and back.
-struct StateCopyView {
-  std::string group;
+/// What lies on the host: the optimizer state of a group, with its way to its update and back, or a
+/// gradient or an activation, with its way there and back.
+struct HostCopyView {
+  std::string group; // or the module, and what of it
   int64_t sizeBytes = 0;
-  uint32_t launch = 0, wait = 0; // positions of the fetch; the update follows its wait
+  uint32_t launch = 0, wait = 0; // positions of the fetch; its reader follows its wait
   schedule::Interval fetch, store;
   /// How long computation waits for both copies. This time is part of its operations' durations.
   double exposedNs = 0;
@@ -123,7 +124,7 @@ struct ScheduleView {
   std::vector<schedule::Interval> operations;
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;
-  std::vector<StateCopyView> stateCopies; // in the order of the updates
+  std::vector<HostCopyView> hostCopies;   // in the order of the updates
   std::vector<DecisionView> decisions;    // by attribute, then by group
   std::vector<MemorySample> memory;       // by time
   size_t peakSample = 0;                  // the first of the largest
@@ -144,7 +145,7 @@ struct ScheduleView {
 };
 
 /// Bytes on the host, and how long computation waits for their copies, for people. Empty: none.
-std::string describeHostState(const ScheduleView &view);
+std::string describeHostCopies(const ScheduleView &view);
 
 /// The timeline is the plan's; labels have one entry per operation. Linear.
 ScheduleView buildView(const schedule::Problem &problem, const schedule::Plan &plan,

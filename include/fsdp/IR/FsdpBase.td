@@ -101,7 +101,7 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "in-order queue of a device", [
   I32EnumCase<"Replicate", 3, "replicate">
 ]>;
 
-def Fsdp_StatePlace : Fsdp_Enum<"StatePlace", "where optimizer state lies between steps", [
+def Fsdp_StatePlace : Fsdp_Enum<"StatePlace", "where optimizer state or activations lie", [
   I32EnumCase<"Device", 0, "device">,
   I32EnumCase<"Host", 1, "host">
 ]>;
@@ -254,7 +254,8 @@ def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group in which a pass de
   I32EnumCase<"ReduceDtype", 1, "reduce_dtype">,
   I32EnumCase<"Recomputed", 2, "recomputed">,
   I32EnumCase<"OptimizerState", 3, "optimizer_state">,
-  I32EnumCase<"ReshardRanks", 4, "reshard_ranks">
+  I32EnumCase<"ReshardRanks", 4, "reshard_ranks">,
+  I32EnumCase<"Activations", 5, "activations">
 ]>;
 
 def Fsdp_DecisionAttr : Fsdp_Attr<"Decision", "decision"> {
@@ -350,12 +351,21 @@ def Fsdp_StateType : TypeDef<Fsdp_Dialect, "State"> {
   let assemblyFormat = "`<` $group `>`";
 }
 
-def Fsdp_HostShardType : TypeDef<Fsdp_Dialect, "HostShard"> {
-  let mnemonic = "host_shard";
-  let summary = "The gradient of this rank's part of a group, in the memory of the host";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType);
-  let assemblyFormat = "`<` $group `,` $elementType `>`";
+def Fsdp_HostType : TypeDef<Fsdp_Dialect, "Host"> {
+  let mnemonic = "host";
+  let summary = "A gradient or an activation in the memory of the host";
+  let description = [{
+    ```mlir
+    !fsdp.host<!fsdp.shard<@layers.0, f32>>
+    !fsdp.host<tensor<4x8xf32>>
+    ```
+  }];
+  let parameters = (ins "::mlir::Type":$value);
+  let assemblyFormat = "`<` $value `>`";
 }
+
+/// What may wait on the host: a reduced gradient or a tensor.
+def Fsdp_StorableType : AnyTypeOf<[Fsdp_ShardType, AnyRankedTensor], "a shard or a tensor">;
 
 def Fsdp_ShardNormType : TypeDef<Fsdp_Dialect, "ShardNorm"> {
   let mnemonic = "norm";

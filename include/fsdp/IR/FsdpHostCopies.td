@@ -1,6 +1,6 @@
 //===- FsdpHostCopies.td - Copies to and from the host -----*- tablegen -*-===//
 //
-// Optimizer state, parameters and gradients that lie in the memory of the host. Part of FsdpOps.td.
+// What lies in the memory of the host: optimizer state, parameters, gradients, activations. Part of FsdpOps.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,70 +72,81 @@ def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients on the host
+// Gradients and activations on the host
 //===----------------------------------------------------------------------===//
 //
 // The same memory model. What is stored is a value of its own, in the host's arena from its store's
 // start to the end of its fetch.
 
-def Fsdp_StoreGradientStartOp : Fsdp_Op<"store_gradient.start", [
+def Fsdp_StoreStartOp : Fsdp_Op<"store.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle"]>]> {
-  let summary = "Start copying the reduced gradient of a group to the host, where it waits";
+  let summary = "Start copying a value to the host, where it waits";
   let description = [{
-    For other microbatches, or for the norm of all gradients. `at`, written by memory planning, is its
-    place in the host's arena (bytes).
+    A reduced gradient, for other microbatches or for the norm of all gradients, or what the forward
+    keeps for the backward, a tensor without gaps. `at`, written by memory planning, is its place in
+    the host's arena (bytes).
 
     ```mlir
-    %t = fsdp.store_gradient.start %d : !fsdp.shard<@layers.0, f32>
-    %s = fsdp.store_gradient.wait %t : !fsdp.host_shard<@layers.0, f32>
-    %h = fsdp.fetch_gradient.start %s : !fsdp.host_shard<@layers.0, f32>
-    %e = fsdp.fetch_gradient.wait %h : !fsdp.shard<@layers.0, f32>
+    %t = fsdp.store.start %d : !fsdp.shard<@layers.0, f32>
+    %s = fsdp.store.wait %t : !fsdp.host<!fsdp.shard<@layers.0, f32>>
+    %h = fsdp.fetch.start %s : !fsdp.host<!fsdp.shard<@layers.0, f32>>
+    %e = fsdp.fetch.wait %h : !fsdp.shard<@layers.0, f32>
     fsdp.update @layers.0 with %e step %step lr %lr clip %clip : !fsdp.shard<@layers.0, f32>
     ```
   }];
-  let arguments = (ins Fsdp_ShardType:$gradient, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins Fsdp_StorableType:$value, OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $gradient (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($gradient))
+    $value (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($value))
   }];
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Null if there is none.
-    ::fsdp::StoreGradientWaitOp getWait();
+    ::fsdp::StoreWaitOp getWait();
   }];
 }
 
-def Fsdp_StoreGradientWaitOp : Fsdp_WaitOp<"store_gradient.wait", [Fsdp_InStep]> {
-  let summary = "Wait until a gradient is on the host; its bytes in the arena are free";
+def Fsdp_StoreWaitOp : Fsdp_WaitOp<"store.wait", [Fsdp_InStep]> {
+  let summary = "Wait until a value is on the host; its bytes in the arena are free";
   let arguments = (ins Fsdp_HandleType:$handle);
-  let results = (outs Fsdp_HostShardType:$stored);
+  let results = (outs Fsdp_HostType:$stored);
   let assemblyFormat = "$handle attr-dict `:` qualified(type($stored))";
   let extraClassDeclaration = [{
-    ::fsdp::StoreGradientStartOp getStart();
+    ::fsdp::StoreStartOp getStart();
   }];
 }
 
-def Fsdp_FetchGradientStartOp : Fsdp_Op<"fetch_gradient.start", [
+def Fsdp_FetchStartOp : Fsdp_Op<"fetch.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
-  let summary = "Start copying a gradient from the host to the arena";
+  let summary = "Start copying a value from the host to the arena";
   let description = [{
     `at`, written by memory planning, is its place in the arena (bytes).
   }];
-  let arguments = (ins Fsdp_HostShardType:$stored, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins Fsdp_HostType:$stored, OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
     $stored (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($stored))
   }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Null if there is none.
+    ::fsdp::FetchWaitOp getWait();
+    /// What was stored.
+    ::mlir::Value getSource();
+    /// Its type.
+    ::mlir::Type getValueType() { return getStored().getType().getValue(); }
+  }];
 }
 
-def Fsdp_FetchGradientWaitOp : Fsdp_WaitOp<"fetch_gradient.wait", [
+def Fsdp_FetchWaitOp : Fsdp_WaitOp<"fetch.wait", [
     Fsdp_InStepBy<["getAlias"]>]> {
-  let summary = "Wait until a gradient is in the arena again; yields it";
+  let summary = "Wait until a value is in the arena again; yields it";
   let arguments = (ins Fsdp_HandleType:$handle);
-  let results = (outs Fsdp_ShardType:$result);
+  let results = (outs Fsdp_StorableType:$result);
   let assemblyFormat = "$handle attr-dict `:` qualified(type($result))";
   let extraClassDeclaration = [{
-    ::fsdp::FetchGradientStartOp getStart();
+    ::fsdp::FetchStartOp getStart();
   }];
 }

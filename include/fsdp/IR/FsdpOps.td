@@ -182,6 +182,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     | `mixed_precision` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
     | `recompute` | `recomputed` | `fsdp-recompute`, `fsdp-choose-recompute` |
     | `offload_optimizer` | `optimizer_state` | `fsdp-offload-optimizer`, `fsdp-choose-recompute` |
+    | `offload_activations` | `activations` | `fsdp-offload-activations`, `fsdp-choose-recompute` |
     | `reshard_after_forward auto` | `to` so many ranks | `fsdp-optimize-schedule` |
 
     `decisions` has the reason of each decision that is not simply what was asked for.
@@ -218,6 +219,9 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     `offload_optimizer` says where the user wants the states of the optimizer. `optimizer_state host`
     keeps them in the memory of the host: they are fetched before the group's update and stored behind
     it. Their `places` are then in the host's arena.
+
+    `offload_activations` says where the user wants what the forward keeps for the backward of the
+    group's modules. `activations host` keeps it in the memory of the host.
 
     `offload_policy cpu` keeps the parameters in the memory of the host (FSDP2's `CPUOffloadPolicy`):
     a gather copies this rank's shard from there to its place among the gathered bytes, and the update
@@ -261,6 +265,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        UnitAttr:$offload_to_cpu,
                        OptionalAttr<BoolAttr>:$offload_optimizer,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
+                       OptionalAttr<BoolAttr>:$offload_activations,
+                       OptionalAttr<Fsdp_StatePlaceAttr>:$activations,
                        OptionalAttr<TypedArrayAttrBase<Fsdp_DecisionAttr, "decisions">>:$decisions,
                        OptionalAttr<Fsdp_PlacesAttr>:$places);
   let assemblyFormat = [{
@@ -277,6 +283,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?
     (`offload_policy` `cpu` $offload_to_cpu^)?
     (`offload_optimizer` $offload_optimizer^)? (`optimizer_state` `` $optimizer_state^)?
+    (`offload_activations` $offload_activations^)? (`activations` `` $activations^)?
     (`decisions` $decisions^)? (`at` `` $places^)? attr-dict
   }];
   let extraClassDeclaration = [{
@@ -288,6 +295,9 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     /// True if the optimizer's state lies in the memory of the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
+
+    /// True if what the forward keeps for the group's backward waits there.
+    bool areActivationsOnHost() { return getActivations() == ::fsdp::StatePlace::Host; }
 
     /// True if the parameters' shard lies there between steps, and with it the copy that is gathered.
     bool areParametersOnHost() { return getOffloadToCpu(); }

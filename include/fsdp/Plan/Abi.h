@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 17u
+#define FSDP_PLAN_ABI_VERSION 18u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -198,13 +198,13 @@ typedef enum fsdp_entry_kind {
   /* Computes the part of the gradients of group `target` in the norm, which the runtime keeps for
    * FSDP_PARTIAL_NORM, from `count` elements of `dtype` at `source`. */
   FSDP_SHARD_NORM = 18,
-  /* Copies the reduced gradients of group `target`, `bytes` bytes, from `source` in the arena to
+  /* Copies a reduced gradient or an activation, `bytes` bytes, from `source` in the arena to
    * `destination` in the host's, on stream FSDP_DEVICE_TO_HOST. `handle` is waited for by one
-   * FSDP_WAIT. */
-  FSDP_STORE_GRADIENT_START = 19,
+   * FSDP_WAIT. `module` is the group's or that of the operator that made it. */
+  FSDP_STORE_START = 19,
   /* The same from `source` in the host's arena to `destination` in the arena, on stream
    * FSDP_HOST_TO_DEVICE. */
-  FSDP_FETCH_GRADIENT_START = 20
+  FSDP_FETCH_START = 20
 } fsdp_entry_kind;
 
 /* `after` of an all-reduce of what the compute stream has there. */

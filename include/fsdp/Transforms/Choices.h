@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <cstdint>
+
 namespace fsdp {
 
 /// Who decides on the order of issue.
@@ -17,12 +19,20 @@ enum class ScheduleChoice {
 /// "fsdp2", "asap" or "auto".
 llvm::StringRef nameChoice(ScheduleChoice choice);
 
-/// Which groups keep the state of their optimizer in the memory of the host.
+/// Which groups keep the state of their optimizer, or activations, in the memory of the host.
 enum class OffloadPolicy {
   None, // those that say so
-  Auto, // all that do not say otherwise, if no schedule fits the memory cap without
+  Auto, // of those that do not say otherwise what a search under a memory cap decides
   All   // all that do not say otherwise
 };
+
+/// What a step keeps on the host.
+struct OffloadChoices {
+  OffloadPolicy optimizer = OffloadPolicy::None, activations = OffloadPolicy::None;
+};
+
+/// Smaller activations stay in the arena: the latency of their copies would be most of these.
+inline constexpr int64_t kLeastOffloadedBytes = 1024;
 
 /// Which operators become generated kernels.
 enum class FusionChoice {

@@ -37,7 +37,7 @@ struct FoundSchedule {
 struct StepChange {
   std::optional<RecomputePolicy> recompute = {}; // none: as it is
   int64_t rankFactor = 1;                        // of the mesh
-  OffloadPolicy offload = OffloadPolicy::None;
+  OffloadChoices offload = {};
 };
 
 /// The least peak, in bytes, of any schedule of the step changed so; none where that is no step

@@ -136,6 +136,14 @@ class RecordedTrain(unittest.TestCase):
         self.assertIn("CUDA graph off: what lies on the host is not pinned (--pin-memory off)", pageable[2])
         self.compare(pageable, run, 0)
 
+    def test_offloaded_activations(self):
+        for fusion, pipeline in (("off", ""), ("fast", "schedule=auto device=h100")):
+            with self.subTest(fusion=fusion):
+                plan, _ = self.check(models.Config("llama", dim=32, layers=4), 2, fusion,
+                                     f"offload-activations=all {pipeline}")  # fmt: skip
+                described = self.run_recorded(plan, "--describe")
+                self.assertRegex(described, r"on the host: \S+ \w+ of gradients and activations")
+
     def test_searched_schedule(self):
         self.check(models.Config("llama", dim=32, layers=3), 2, "fast", "schedule=auto device=h100")
 

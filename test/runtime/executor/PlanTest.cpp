@@ -125,6 +125,38 @@ TEST(PlanTest, StateCopies) {
   EXPECT_NE(nowhere.error().find("which is not on the host"), std::string::npos);
 }
 
+// A gradient or an activation on the host is copied on the stream of its direction, between places
+// within both arenas.
+TEST(PlanTest, ValueCopies) {
+  auto copy = [](SmallPlan &small, fsdp_entry_kind kind) -> fsdp_entry & {
+    PlanBuilder &builder = small.builder;
+    builder.plan.host_arena_bytes = 128;
+    fsdp_entry &entry = builder.entry(kind);
+    entry.stream = kind == FSDP_STORE_START ? FSDP_DEVICE_TO_HOST : FSDP_HOST_TO_DEVICE;
+    (kind == FSDP_STORE_START ? entry.destination : entry.source) = 64;
+    entry.handle = builder.plan.num_handles++;
+    entry.bytes = 64;
+    builder.wait(entry.handle);
+    return small.firstOf(kind);
+  };
+  SmallPlan right, stream, arena, host, before;
+  copy(right, FSDP_STORE_START);
+  copy(right, FSDP_FETCH_START);
+  EXPECT_EQ(right.error(), "");
+  EXPECT_NE(describePlan(right.builder.plan)
+                .find("\n  on the host: 64 bytes of gradients and activations"),
+            std::string::npos);
+  copy(stream, FSDP_STORE_START).stream = FSDP_HOST_TO_DEVICE;
+  EXPECT_EQ(stream.error(),
+            "invalid plan: entry 11: a copy to or from the host on stream 4, expected 5");
+  copy(arena, FSDP_FETCH_START).destination = 1 << 20;
+  EXPECT_NE(arena.error().find("what it copies takes bytes [1048576, "), std::string::npos);
+  copy(host, FSDP_STORE_START).destination = 65;
+  EXPECT_EQ(host.error(), "invalid plan: entry 11: 64 bytes at byte 65 of a host's arena of 128");
+  copy(before, FSDP_FETCH_START).source = -1;
+  EXPECT_EQ(before.error(), "invalid plan: entry 11: 64 bytes at byte -1 of a host's arena of 128");
+}
+
 // Encoded shards, of u8, have sizes and places of their own, in the per-param layout.
 TEST(PlanTest, EncodedShards) {
   auto encode = [](SmallPlan &small) -> fsdp_entry & {

@@ -1,0 +1,244 @@
+//===- HostCopySchedule.cpp - When copies to and from the host run --------===//
+
+#include "HostCopySchedule.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+using namespace fsdp;
+
+/// The bytes of all that a fetch brings.
+static int64_t getFetchedBytes(const ScheduledHostCopy &copy, const StepMemory &memory) {
+  int64_t bytes = 0;
+  for (size_t range : memory.ranges.lookup(copy.fetch))
+    bytes += memory.ranges.getRanges()[range].bytes;
+  return bytes;
+}
+
+/// One way: each part is a copy of its own.
+static double getCopyNs(const ScheduledHostCopy &copy, const StepMemory &memory,
+                        const cost::CostModel &costs) {
+  double durationNs = 0;
+  for (size_t range : memory.ranges.lookup(copy.fetch))
+    durationNs += costs.getHostCopyCost(memory.ranges.getRanges()[range].bytes).durationNs;
+  return durationNs;
+}
+
+bool fsdp::isFetched(const LiveRange &range) {
+  auto owner = dyn_cast<StepOpInterface>(range.owner);
+  return owner && owner.getRole() == StepRole::FetchStart;
+}
+
+void fsdp::addHostRanges(ScheduleProblem &step, const StepMemory &memory) {
+  DenseSet<size_t> own; // ranges
+  for (const ScheduledHostCopy &copy : step.hostCopies)
+    if (copy.storedRange)
+      own.insert(*copy.storedRange);
+  llvm::erase_if(step.ranges, [&](const OperationRange &range) {
+    return isFetched(memory.ranges.getRanges()[range.range]) || own.contains(range.range);
+  });
+  for (const ScheduledHostCopy &copy : step.hostCopies) {
+    if (copy.storedRange)
+      step.ranges.push_back(
+          {copy.madeAt, std::max(copy.lastStoredReader, copy.storeWaited - 1), *copy.storedRange});
+    const uint32_t last = copy.update ? copy.storeWaited - 1 : copy.lastReader;
+    for (size_t range : memory.ranges.lookup(copy.fetch))
+      if (copy.fetchLaunch <= last) // else nothing reads it
+        step.ranges.push_back({copy.fetchLaunch, last, range});
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Moves launches of fetches ahead and waits for stores back, as far as bounds and bytes allow.
+class Spreader {
+public:
+  Spreader(ScheduleProblem &step, ArrayRef<CopyBounds> bounds, const StepMemory &memory,
+           const cost::CostModel &costs, int64_t limitBytes)
+      : step(step), bounds(bounds), memory(memory), costs(costs),
+        operations(step.problem.operations), liveBytes(step.problem.unavoidableBytes()),
+        limitBytes(limitBytes), startNs(operations.size() + 1) {
+    for (size_t i = 0; i < operations.size(); ++i)
+      startNs[i + 1] = startNs[i] + operations[i].durationNs;
+  }
+  void run() {
+    spreadStores();
+    spreadFetches();
+    for (auto [copy, bound] : llvm::zip_equal(step.hostCopies, bounds))
+      if (copy.update)
+        spreadState(copy, bound);
+  }
+
+private:
+  bool take(uint32_t operation, int64_t bytes) {
+    if (bytes > limitBytes - liveBytes[operation])
+      return false;
+    liveBytes[operation] += bytes;
+    return true;
+  }
+  /// Of values, in the order of `isBefore`.
+  SmallVector<size_t> sortValues(
+      function_ref<bool(const ScheduledHostCopy &a, const ScheduledHostCopy &b)> isBefore) const {
+    SmallVector<size_t> order;
+    for (auto [index, copy] : llvm::enumerate(step.hostCopies))
+      if (!copy.update)
+        order.push_back(index);
+    llvm::stable_sort(order, [&](size_t a, size_t b) {
+      return isBefore(step.hostCopies[a], step.hostCopies[b]);
+    });
+    return order;
+  }
+  void spreadStores();
+  void spreadFetches();
+  void spreadState(ScheduledHostCopy &copy, CopyBounds bound);
+
+  ScheduleProblem &step;
+  ArrayRef<CopyBounds> bounds;
+  const StepMemory &memory;
+  const cost::CostModel &costs;
+  ArrayRef<schedule::Operation> operations;
+  std::vector<int64_t> liveBytes;
+  const int64_t limitBytes;
+  std::vector<double> startNs; // by position, without waits for anything
+};
+
+} // namespace
+
+/// Each is waited for when it is done, behind those before it on the link.
+void Spreader::spreadStores() {
+  double linkNs = 0;
+  for (size_t index :
+       sortValues([](const auto &a, const auto &b) { return a.storeLaunch < b.storeLaunch; })) {
+    ScheduledHostCopy &copy = step.hostCopies[index];
+    linkNs = std::max(linkNs, startNs[copy.storeLaunch]) + getCopyNs(copy, memory, costs);
+    const int64_t bytes = copy.storedRange ? memory.ranges.getRanges()[*copy.storedRange].bytes : 0;
+    while (copy.storeWaited < bounds[index].latestStore && startNs[copy.storeWaited] < linkNs &&
+           (copy.storeWaited <= copy.lastStoredReader || take(copy.storeWaited, bytes)))
+      ++copy.storeWaited;
+  }
+}
+
+/// The last one first: each starts so that it is done when it is waited for, and the link is free
+/// for those behind it.
+void Spreader::spreadFetches() {
+  double linkNs = startNs.back();
+  for (size_t index :
+       sortValues([](const auto &a, const auto &b) { return a.fetchWaited > b.fetchWaited; })) {
+    ScheduledHostCopy &copy = step.hostCopies[index];
+    linkNs = std::min(linkNs, startNs[copy.fetchWaited]) - getCopyNs(copy, memory, costs);
+    const uint32_t earliest = std::max(bounds[index].earliestFetch, copy.storeWaited);
+    const int64_t bytes = getFetchedBytes(copy, memory);
+    while (copy.fetchLaunch > earliest && startNs[copy.fetchLaunch] > linkNs &&
+           take(copy.fetchLaunch - 1, bytes))
+      --copy.fetchLaunch;
+  }
+}
+
+/// As if it were alone on the link.
+void Spreader::spreadState(ScheduledHostCopy &copy, CopyBounds bound) {
+  const int64_t bytes = getFetchedBytes(copy, memory);
+  const double copyNs = getCopyNs(copy, memory, costs);
+  for (double hiddenNs = 0; hiddenNs < copyNs && copy.fetchLaunch > bound.earliestFetch &&
+                            take(copy.fetchLaunch - 1, bytes);)
+    hiddenNs += operations[--copy.fetchLaunch].durationNs;
+  for (double hiddenNs = 0;
+       hiddenNs < copyNs && copy.storeWaited < bound.latestStore && take(copy.storeWaited, bytes);)
+    hiddenNs += operations[copy.storeWaited++].durationNs;
+}
+
+void fsdp::spreadHostCopies(ScheduleProblem &step, ArrayRef<CopyBounds> bounds,
+                            const StepMemory &memory, const cost::CostModel &costs,
+                            ProblemBuilder &builder) {
+  if (step.hostCopies.empty())
+    return;
+  int64_t limitBytes = INT64_MAX;
+  if (step.problem.memoryCapBytes)
+    limitBytes = std::max(*step.problem.memoryCapBytes, step.problem.minimumPeak().bytes);
+  const std::vector<ScheduledHostCopy> together = step.hostCopies;
+  // Room at operations may not be room between them, where gradients are reduced.
+  constexpr int kTries = 3;
+  int64_t excessBytes = 0;
+  for (int tries = 0; tries < kTries; ++tries) {
+    Spreader(step, bounds, memory, costs, limitBytes - excessBytes).run();
+    addHostRanges(step, memory);
+    builder.sumBytes();
+    const int64_t peakBytes = step.problem.minimumPeak().bytes;
+    if (peakBytes <= limitBytes)
+      return;
+    excessBytes += peakBytes - limitBytes;
+    step.hostCopies = together;
+    addHostRanges(step, memory);
+    builder.sumBytes();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Durations
+//===----------------------------------------------------------------------===//
+
+/// Fetches that start at one position are in the order in which they are waited for.
+std::vector<HostCopyEvent> fsdp::getEvents(ArrayRef<ScheduledHostCopy> copies) {
+  std::vector<HostCopyEvent> events;
+  for (auto [index, copy] : llvm::enumerate(copies)) {
+    events.push_back({copy.storeLaunch, HostCopyEventKind::StoreStart, index});
+    events.push_back({copy.storeWaited, HostCopyEventKind::StoreWait, index});
+    events.push_back({copy.fetchLaunch, HostCopyEventKind::FetchStart, index});
+    events.push_back({copy.fetchWaited, HostCopyEventKind::FetchWait, index});
+  }
+  std::ranges::stable_sort(events, {}, [&](const HostCopyEvent &event) {
+    const bool isFetch = event.kind == HostCopyEventKind::FetchStart;
+    return std::tuple(event.position, event.kind, isFetch ? copies[event.copy].fetchWaited : 0);
+  });
+  return events;
+}
+
+void fsdp::chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
+                            const cost::CostModel &costs) {
+  std::vector<HostCopyEvent> events = getEvents(step.hostCopies);
+  for (ScheduledHostCopy &copy : step.hostCopies) {
+    copy.bytes = getFetchedBytes(copy, memory);
+    copy.copyNs = getCopyNs(copy, memory, costs);
+  }
+  std::vector<double> fetchedNs(step.hostCopies.size()), storedNs(step.hostCopies.size());
+  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // when each link is free
+  std::vector<schedule::Operation> &operations = step.problem.operations;
+  auto next = events.begin();
+  for (uint32_t position = 0; position <= operations.size(); ++position) {
+    double waitNs = 0;
+    auto waitUntil = [&](double endNs, ScheduledHostCopy &copy) {
+      waitNs += std::max(0.0, endNs - nowNs);
+      copy.exposedNs += std::max(0.0, endNs - nowNs);
+      nowNs = std::max(nowNs, endNs);
+    };
+    for (; next != events.end() && next->position == position; ++next) {
+      ScheduledHostCopy &copy = step.hostCopies[next->copy];
+      double copyNs = copy.copyNs;
+      switch (next->kind) {
+      case HostCopyEventKind::StoreStart:
+        storedNs[next->copy] = storeLinkNs = std::max(nowNs, storeLinkNs) + copyNs;
+        break;
+      case HostCopyEventKind::StoreWait:
+        waitUntil(storedNs[next->copy], copy);
+        break;
+      case HostCopyEventKind::FetchStart:
+        fetchedNs[next->copy] = fetchLinkNs = std::max(nowNs, fetchLinkNs) + copyNs;
+        break;
+      case HostCopyEventKind::FetchWait:
+        waitUntil(fetchedNs[next->copy], copy);
+        break;
+      }
+    }
+    step.exposedCopyNs += waitNs;
+    if (position < operations.size()) {
+      nowNs += operations[position].durationNs;
+      operations[position].durationNs += waitNs;
+    } else if (waitNs > 0) {
+      operations.back().durationNs += waitNs;
+    }
+  }
+}
