@@ -63,6 +63,7 @@ class Configuration:
         self.offloaded, self.offloads_root = [], False
         self.draw_groups()
         self.draw_step()
+        self.offloads_activations = self.maybe(0.3)
 
     def maybe(self, share):
         return self.random.random() < share
@@ -258,6 +259,8 @@ class Configuration:
         options = [f"recompute={self.recompute}"]
         if self.offload:
             options.append("offload-optimizer=all")
+        if self.offloads_activations:
+            options.append("offload-activations=all")
         if self.is_mixed:
             options.append(f"param-dtype=bfloat16 reduce-dtype={self.reduce_dtype}")
         if self.microbatches > 1:
