@@ -20,7 +20,8 @@
 // CHECK-NEXT:     "dtype": "bf16"
 // CHECK-NEXT:     "recompute": "none"
 // CHECK-NEXT:     "offload_policy": "none",
-// CHECK-NEXT:     "optimizer_state": "device"
+// CHECK-NEXT:     "optimizer_state": "device",
+// CHECK-NEXT:     "activations": "device"
 // CHECK-NEXT:   }
 // CHECK-NEXT: ]
 // CHECK-NEXT: "events": [
