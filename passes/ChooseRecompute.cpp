@@ -127,7 +127,8 @@ void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes) {
   unsigned numFailed = 0;
   for (const RecomputeStep &step : byTime) {
     auto isIt = [&](const RecomputeStep &other) {
-      return other.group == step.group && other.policy == step.policy;
+      return other.group == step.group && other.policy == step.policy &&
+             other.isOffloaded == step.isOffloaded;
     };
     Candidate without = candidate;
     llvm::erase_if(without.steps, isIt);
@@ -245,8 +246,9 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
-  SmallVector<SmallVector<RecomputeStep>> candidates = ladders;
-  candidates.emplace_back();
+  SmallVector<SmallVector<RecomputeStep>> candidates(
+      1); // nothing, which is enough if the rest saves nothing
+  llvm::append_range(candidates, ladders);
   for (SmallVector<RecomputeStep> &steps : candidates) {
     Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};
     if (offload != OffloadPolicy::None)

@@ -132,7 +132,7 @@ bool Offloader::canWait(Value tensor, const Activation &activation) const {
   if (!type || activation.uses.empty() || activation.isReadElsewhere)
     return false;
   const int64_t bytes = getStorageBytes(type);
-  return bytes >= minBytes &&
+  return bytes > 0 && bytes >= minBytes &&
          bytes == type.getNumElements() * getElementBytes(type.getElementType()) &&
          getRun(activation.last) + 1 <
              getRun(cast<CallOp>(activation.uses.front()->getOwner())) - 1;
@@ -235,9 +235,13 @@ struct OffloadActivationsPass : public fsdp::impl::OffloadActivationsBase<Offloa
     Offloader offloader(*step, *blocks, minBytes);
     if (!step->isEvaluation())
       offloader.collect();
+    const bool isDone =
+        llvm::any_of(step->getBody().getOps<StoreStartOp>(), [](StoreStartOp start) {
+          return isa<RankedTensorType>(start.getValue().getType());
+        });
     int64_t numGroups = 0;
     for (auto [index, group] : llvm::enumerate(step->groups)) {
-      mark(group, offloader.hasActivations(index));
+      mark(group, offloader.hasActivations(index), !isDone && !step->getTrained(group).empty());
       numGroups += group.areActivationsOnHost();
     }
     offloader.run([&](unsigned group) {
@@ -250,13 +254,18 @@ struct OffloadActivationsPass : public fsdp::impl::OffloadActivationsBase<Offloa
   }
 
 private:
-  /// What a search has marked stays marked.
-  void mark(GroupOp group, bool hasActivations) {
+  /// What a search has marked stays marked, unless nothing of it can wait. `isTold`: whether a
+  /// group without activations says so; one of frozen parameters has its modules' trained ones
+  /// beside it.
+  void mark(GroupOp group, bool hasActivations, bool isTold) {
     std::optional<bool> request = group.getOffloadActivations();
+    const bool isMarked = group.areActivationsOnHost();
     const bool isAsked = request.value_or(activations == OffloadPolicy::All && group.isBlock());
     if (isAsked && hasActivations)
       group.setActivations(StatePlace::Host);
-    else if (request == true)
+    else if (isTold && isMarked && !hasActivations)
+      group.removeActivationsAttr();
+    if (isTold && !hasActivations && (request == true || isMarked))
       recordDecision(group,
                      {Subject::Activations, "keeps its activations in the arena",
                       "nothing of its forward waits long enough for its backward"},

@@ -83,7 +83,7 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<OffloadPolicy> offloadActivations{
       *this, "offload-activations", llvm::cl::init(OffloadPolicy::None),
       llvm::cl::desc("Which blocks keep what their forward keeps for the backward in the host's "
-                     "memory; the bits are the same"),
+                     "memory; the bits are the same without fusion=fast"),
       llvm::cl::values(
           clEnumValN(OffloadPolicy::None, "none", "those that say so in the YAML file"),
           clEnumValN(OffloadPolicy::Auto, "auto", "as many as a search under a memory cap decides"),

@@ -30,7 +30,8 @@ llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 /// With `offloaded` blocks that do not say where their activations lie may keep them on the host.
 /// As many recompute by that policy and no more as the forward hides the copies of, when it hides
 /// those of all blocks under `full`, too; they come first, spread over the model. Copies of other
-/// blocks are exposed. Fails where fsdp-recompute does, with its diagnostics.
+/// blocks are exposed. (Counted in the fused step, which keeps less than is stored before fusion.)
+/// Fails where fsdp-recompute does, with its diagnostics.
 llvm::FailureOr<llvm::SmallVector<RecomputeStep>>
 findRecomputeLadder(mlir::ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion,
                     std::optional<RecomputePolicy> offloaded);

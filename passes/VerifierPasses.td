@@ -98,8 +98,8 @@ def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
     - P3: every view lies within its storage.
     - P4: a buffer or shard that is read keeps its value until the last use of what was read: no
       write or update comes before, neither before the use nor before the read.
-    - P5: optimizer state on the host, and gradients while they wait there, have places of their own in
-      the host's arena.
+    - P5: optimizer state on the host, and gradients and activations while they wait there, have places
+      of their own in the host's arena.
     - P6: a program is steps that train, with samples of different shapes, and then at most one that
       evaluates. All declare one state, which lies in one place for all of them, in arenas of one
       size; constants of one step lie where no other step has anything.

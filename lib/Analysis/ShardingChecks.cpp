@@ -50,6 +50,7 @@ private:
   LogicalResult visit(ReshardOp reshard);
   LogicalResult visit(UpdateOp update);
   LogicalResult visit(ReadOp read);
+  LogicalResult visit(StoreStartOp start);
   LogicalResult checkEnd();
   GroupState &getState(FlatSymbolRefAttr group) {
     return groups[step.groupByName.lookup(group.getAttr())];
@@ -222,6 +223,19 @@ LogicalResult Checker::visit(ReadOp read) {
               "S5: parameter @" + read.getSource() + " is read; it is sharded over " +
                   Twine(step.getShards(group)) + " ranks and must be gathered",
               step.getMesh(group), "the mesh is declared here");
+}
+
+/// Nothing else writes what an operator made: the copy reads it until its wait.
+LogicalResult Checker::visit(StoreStartOp start) {
+  Value stored = start.getValue();
+  Operation *maker = stored.getDefiningOp();
+  auto call = dyn_cast_or_null<CallOp>(maker);
+  const bool isMade =
+      isa_and_nonnull<LaunchOp>(maker) || (call && !(call.isView() && !call.getOperands().empty()));
+  if (isMade || isa<ShardType>(stored.getType()))
+    return success();
+  return fail(start, "S2: what is stored on the host is no result of an operator of its own", maker,
+              "made here");
 }
 
 /// A group that is still gathered has not been updated: updates expect the reshard.

@@ -15,7 +15,7 @@ using Align = TextTable::Align;
 
 std::string_view fsdp::explain::getName(EventKind kind) {
   static constexpr std::string_view names[] = {"reshard", "reduce", "wait for reduce",
-                                               "update",  "gather", "fetch state"};
+                                               "update",  "gather", "fetch"};
   return names[static_cast<unsigned>(kind)];
 }
 
@@ -69,8 +69,13 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
                         view.operations[i].startNs});
   }
   for (const HostCopyView &copy : view.hostCopies)
-    events.push_back(
-        {EventKind::Fetch, {copy.group}, StepPart::Update, 0, copy.launch, 0, copy.fetch.startNs});
+    events.push_back({EventKind::Fetch,
+                      {copy.group},
+                      view.labels.operations[copy.wait].part, // of what reads it
+                      0,
+                      copy.launch,
+                      0,
+                      copy.fetch.startNs});
   // At one position: reshards, reductions and their waits, gathers, fetches; a bucket's order is
   // its lane's.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {

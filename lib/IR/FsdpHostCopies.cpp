@@ -44,12 +44,14 @@ StoreStateStartOp StoreStateWaitOp::getStart() {
 // Gradients and activations on the host
 //===----------------------------------------------------------------------===//
 
-/// Bytes of a tensor that no element has would not be stored.
+/// Bytes of a tensor that no element has would not be stored; of none there is no place.
 LogicalResult StoreStartOp::verify() {
   auto tensor = dyn_cast<RankedTensorType>(getValue().getType());
   if (!tensor)
     return success();
   const int64_t bytes = tensor.getNumElements() * getElementBytes(tensor.getElementType());
+  if (bytes == 0)
+    return emitOpError("stores ") << tensor << ", which has no bytes";
   if (bytes == getStorageBytes(tensor))
     return success();
   return emitOpError("stores ") << tensor << ", whose elements have " << bytes << " of "

@@ -287,6 +287,14 @@ func.func @step(%a: tensor<2x2xf32, #aten.strides<[4, 1]>>) {
 
 // -----
 
+func.func @step(%a: tensor<0x2xf32>) {
+  // expected-error@below {{stores 'tensor<0x2xf32>', which has no bytes}}
+  %t = fsdp.store.start %a : tensor<0x2xf32>
+  return
+}
+
+// -----
+
 // A number is not stored.
 func.func @step(%lr: f64) {
   // expected-error@below {{operand #0 must be a shard or a tensor, but got 'f64'}}

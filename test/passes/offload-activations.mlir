@@ -12,6 +12,9 @@
 // RUN: sed '/store.wait .t :/d; /fetch.start .s_6/d; /fetch.wait %h_19/d; s/%a_27/%mm/g' %t/after.mlir | not fsdp-opt --fsdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=NEVER
 // RUN: sed '/fetch.start .s_6/d; /fetch.wait %h_19/d; s/%a_27/%mm/g' %t/after.mlir | not fsdp-opt --fsdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNREAD
 // RUN: sed '/fetch.start .s_6/{p;s/%h_19 =/%h_99 =/}; /fetch.wait %h_19/{p;s/%a_27 = fsdp.fetch.wait %h_19/%a_99 = fsdp.fetch.wait %h_99/}' %t/after.mlir | not fsdp-opt --fsdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: sed 's/store.start %mm :/store.start %w :/' %t/after.mlir | not fsdp-opt --fsdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=GATHERED
+// RUN: sed 's/store.start %mm_5 :/store.start %view_2 :/' %t/after.mlir | not fsdp-opt --fsdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=VIEW
+// RUN: sed 's/\(@l.1.w\] of .* true\)/\1 activations host/' %t/sharded.mlir | fsdp-opt --fsdp-offload-activations=min-bytes=1025 | FileCheck %s --check-prefix=TAKENBACK
 // RUN: sed 's/store.start .mm_5/store.start %mm_9/' %t/after.mlir | not fsdp-opt --fsdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=OTHERS
 // RUN: sed 's/\(store.start .*\) at 1024/\1 at 0/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERLAP
 // RUN: sed 's/\(fetch.start .*\) at [0-9]*/\1/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOWHERE
@@ -68,6 +71,11 @@
 // NEVER: S2: the copy of an activation is never waited for
 // UNREAD: S2: what the copy of an activation brings to the host is never fetched
 // OTHER: S2: what the copy of an activation brings to the host is fetched twice
+// What is gathered is released, and what is read is overwritten, while a copy would read it.
+// GATHERED: S2: what is stored on the host is no result of an operator of its own
+// VIEW: S2: what is stored on the host is no result of an operator of its own
+// A mark of a block of which nothing can wait is taken back, and why is said.
+// TAKENBACK: fsdp.group @l.1 {{.*}} reshard_after_forward true decisions [#fsdp.decision<activations, "nothing of its forward waits long enough for its backward">
 // OTHERS: S9: the step computes something else than what was captured
 // OVERLAP: P5: the copy of an activation at bytes [0, 1024) of the host's arena overlaps the copy of an activation
 // NOWHERE: P1: has a buffer without an arena offset

@@ -365,8 +365,8 @@ int main(int argc, char **argv) {
          "--offload-activations", options.offloadActivations,
          "which blocks keep what their forward keeps for the backward in the host's memory: none "
          "(but those that say so in the YAML file), all, or auto: as many as --schedule auto or "
-         "asap "
-         "finds to be faster under --memory-cap than to recompute it. The bits are the same")
+         "asap finds to be faster under --memory-cap than to recompute it. The bits are the same "
+         "without --fusion fast")
       ->check(CLI::IsMember({"none", "auto", "all"}))
       ->capture_default_str();
   fsdp::addFusionFlag(
