@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
 using namespace fsdp::rt;
@@ -44,6 +45,7 @@ private:
 
   std::vector<uint8_t> inFlight;           // by handle
   std::vector<const fsdp_entry *> startOf; // by handle, the newest
+  std::map<int64_t, int64_t> storedOnHost; // by place there: bytes of the newest store
 };
 } // namespace
 
@@ -245,11 +247,15 @@ bool EntryValidator::checkHostCopy(const fsdp_entry &entry, const std::string &w
   if (!range(isStore ? entry.source : entry.destination, entry.bytes, "what it copies", where))
     return false;
   const int64_t host = isStore ? entry.destination : entry.source;
-  return (host >= 0 && entry.bytes <= plan.host_arena_bytes &&
-          host <= plan.host_arena_bytes - entry.bytes) ||
-         fail(where + ": " + std::to_string(entry.bytes) + " bytes at byte " +
-              std::to_string(host) + " of a host's arena of " +
-              std::to_string(plan.host_arena_bytes));
+  const std::string what =
+      std::to_string(entry.bytes) + " bytes at byte " + std::to_string(host) + " of a host's arena";
+  if (host < 0 || entry.bytes > plan.host_arena_bytes || host > plan.host_arena_bytes - entry.bytes)
+    return fail(where + ": " + what + " of " + std::to_string(plan.host_arena_bytes));
+  if (isStore)
+    storedOnHost[host] = entry.bytes;
+  auto stored = storedOnHost.find(host);
+  return (stored != storedOnHost.end() && stored->second == entry.bytes) ||
+         fail(where + ": fetches " + what + ", which were not stored there");
 }
 
 /// Of an entry that reads all gradients of a group.

@@ -139,7 +139,7 @@ TEST(PlanTest, ValueCopies) {
     builder.wait(entry.handle);
     return small.firstOf(kind);
   };
-  SmallPlan right, stream, arena, host, before;
+  SmallPlan right, stream, arena, host, before, other;
   copy(right, FSDP_STORE_START);
   copy(right, FSDP_FETCH_START);
   EXPECT_EQ(right.error(), "");
@@ -155,6 +155,10 @@ TEST(PlanTest, ValueCopies) {
   EXPECT_EQ(host.error(), "invalid plan: entry 11: 64 bytes at byte 65 of a host's arena of 128");
   copy(before, FSDP_FETCH_START).source = -1;
   EXPECT_EQ(before.error(), "invalid plan: entry 11: 64 bytes at byte -1 of a host's arena of 128");
+  copy(other, FSDP_STORE_START);
+  copy(other, FSDP_FETCH_START).source = 0;
+  EXPECT_EQ(other.error(), "invalid plan: entry 13: fetches 64 bytes at byte 0 of a host's arena, "
+                           "which were not stored there");
 }
 
 // Encoded shards, of u8, have sizes and places of their own, in the per-param layout.
