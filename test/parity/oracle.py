@@ -165,6 +165,10 @@ def train(run, rank):
     model = make_model(run)
     apply_checkpoints(run, model)
     if run.compile:
+        if torch.backends.cpu.get_cpu_capability() == "AVX2":  # inductor asks the processor
+            from torch._inductor import config
+
+            config.cpp.simdlen = 256
         for pattern in run.group:
             for module in matching_modules(model, pattern):
                 module.compile()
