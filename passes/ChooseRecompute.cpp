@@ -246,8 +246,8 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
-  SmallVector<SmallVector<RecomputeStep>> candidates(
-      1); // nothing, which is enough if the rest saves nothing
+  // Nothing comes first: it is named if the rest saves nothing.
+  SmallVector<SmallVector<RecomputeStep>> candidates(1);
   llvm::append_range(candidates, ladders);
   for (SmallVector<RecomputeStep> &steps : candidates) {
     Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};

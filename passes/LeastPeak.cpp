@@ -50,9 +50,11 @@ std::optional<int64_t> fsdp::findLeastPeak(ModuleOp sharded, const cost::CostMod
   OwningOpRef<ModuleOp> changed = sharded.clone();
   if (failed(unshard(*changed)))
     return std::nullopt;
-  for (auto mesh : changed->getOps<MeshOp>())
-    mesh.setSizes(llvm::map_to_vector(mesh.getSizes(),
-                                      [&](int64_t size) { return size * change.rankFactor; }));
+  for (auto mesh : changed->getOps<MeshOp>()) {
+    SmallVector<int64_t> sizes(mesh.getSizes());
+    sizes.back() *= change.shardFactor;
+    mesh.setSizes(sizes);
+  }
   StepChoices choices{.offload = change.offload, .fusion = fusion};
   if (change.recompute) {
     choices.recompute.emplace().policy = *change.recompute;

@@ -27,7 +27,8 @@ void addSharding(mlir::OpPassManager &manager, mlir::ModuleOp captured, const St
 std::optional<int64_t> findLeastPeak(mlir::ModuleOp captured, const cost::CostModel &costs,
                                      const StepChoices &choices);
 
-/// The same of the captured step behind a sharded one, on `rankFactor` times as many ranks.
+/// The same of the captured step behind a sharded one, each group over `shardFactor` times as many
+/// ranks.
 std::optional<int64_t> findLeastPeak(mlir::ModuleOp sharded, const cost::CostModel &costs,
                                      const StepChange &change, FusionChoice fusion);
 

@@ -24,7 +24,7 @@ namespace {
 
 /// Calls in a row of one block, phase and microbatch.
 struct Run {
-  unsigned group; // the number of groups: of none
+  unsigned group; // of the block; as many as there are groups: operators of no group
   CallOp first, last;
 };
 
@@ -65,8 +65,8 @@ private:
   OpBuilder builder;
   std::vector<Run> runs;
   DenseMap<Operation *, unsigned> runOf;
-  DenseMap<Value, Value>
-      rootOf; // of what calls of the forward make: the tensor that owns the bytes
+  /// By result of the forward: the tensor that owns its bytes, which is itself unless it is a view.
+  DenseMap<Value, Value> rootOf;
   llvm::MapVector<Value, Activation> activations;
   DenseSet<unsigned> groups;                     // of activations that can wait
   DenseMap<Operation *, Operation *> lastBehind; // by operation: the last of what was put behind it
@@ -125,8 +125,9 @@ void Offloader::collect() {
       groups.insert(getGroup(activation));
 }
 
-/// The store is waited for when the run behind that of its last reader has ended, and the fetch
-/// starts when the run before that of its first reader begins.
+/// Only operators read it, and there is time: between the run behind its last reader of the
+/// forward, beside which it is stored, and the run before its first reader of the backward, beside
+/// which it is fetched.
 bool Offloader::canWait(Value tensor, const Activation &activation) const {
   auto type = dyn_cast<RankedTensorType>(tensor.getType());
   if (!type || activation.uses.empty() || activation.isReadElsewhere)

@@ -13,13 +13,16 @@ bool isFetched(const LiveRange &range);
 /// Adds each copy's bytes to the ranges of `step`.
 void addHostRanges(ScheduleProblem &step, const StepMemory &memory);
 
+/// Positions between which a copy may move.
+struct CopyBounds {
+  uint32_t earliestFetch; // launch
+  uint32_t latestStore;   // wait
+};
+
 /// Starts fetches early enough, and waits for stores late enough, that computation hides them,
 /// where every operation in between has room under the cap of the problem, and the least peak of
 /// any plan stays within it. The rest of the problem is complete, and copies stand where they take
-/// the least memory; `bounds` are the first launches of fetches and the last waits for stores.
-struct CopyBounds {
-  uint32_t earliestFetch, latestStore;
-};
+/// the least memory.
 void spreadHostCopies(ScheduleProblem &step, llvm::ArrayRef<CopyBounds> bounds,
                       const StepMemory &memory, const cost::CostModel &costs,
                       ProblemBuilder &builder);

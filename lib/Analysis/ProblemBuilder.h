@@ -60,8 +60,8 @@ private:
   const StepMemory &memory;
   const cost::CostModel &costs;
   ScheduleProblem *result = nullptr;
-  /// By mesh of the problem: ranks of a shard and replicas, and whether shards are copied from the
-  /// host before a gather.
+  /// By mesh of the problem: how many shards and replicas it has, and whether a shard is copied
+  /// from the host before a gather.
   std::vector<std::tuple<int64_t, int64_t, bool>> meshKeys;
   OptimizerKind optimizer = OptimizerKind::SGD;
 };

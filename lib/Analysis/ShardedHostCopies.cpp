@@ -50,14 +50,13 @@ void ShardedStep::addValueCopy(FetchStartOp fetch) {
     return numCalls < calls.size() ? toOperation(numCalls)
                                    : static_cast<uint32_t>(result.operations.size());
   };
-  // Inputs and parameters stay throughout. What is stored twice is one range.
+  // What is stored twice is one range. What is no activation is live by rules of its own.
   std::optional<size_t> storedRange;
   if (stored != StepStorage::kNone &&
       memory.storage.getStorages()[stored].category == BufferCategory::Activation)
     storedRange = memory.ranges.lookup(stored);
-  for (const ScheduledHostCopy &other : result.hostCopies)
-    if (storedRange && other.storedRange == storedRange)
-      storedRange.reset();
+  if (storedRange && !storedRanges.insert(*storedRange).second)
+    storedRange.reset();
   copyBounds.push_back({before(fetch), behind(storeWait)});
   result.hostCopies.push_back({.fetch = fetch,
                                .fetchWait = wait,

@@ -87,6 +87,7 @@ private:
   llvm::DenseMap<mlir::Operation *, uint32_t>
       callsBefore;                    // of copies of values: the number of calls
   std::vector<CopyBounds> copyBounds; // by copy of the result
+  llvm::DenseSet<size_t> storedRanges; // of values that are copied to the host
   std::vector<uint32_t> operationOfCall, positionBehindCall; // the latter behind copies of chunks
   llvm::DenseMap<mlir::Operation *, uint32_t> operationOfReader; // with the norm
 };

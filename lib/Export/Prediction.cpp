@@ -51,7 +51,7 @@ private:
 } // namespace
 
 void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
-  // Waits for copies of optimizer state are part of operations.
+  // Waits for copies to and from the host are part of operations.
   double computeNs = -step.exposedCopyNs, exposedNs = step.exposedCopyNs;
   for (const schedule::Operation &operation : step.problem.operations)
     computeNs += operation.durationNs;

@@ -132,10 +132,11 @@ static void suggestChanges(const StepMemory &memory, const CapLimits &limits, in
   suggest(findLeastPeak({.offload = {.optimizer = OffloadPolicy::All}}), "offload-optimizer=all");
   suggest(findLeastPeak({.offload = {.activations = OffloadPolicy::All}}),
           "offload-activations=all");
-  // Schedules are searched for where all groups have as many.
-  const unsigned shards = memory.groups.getGroups().front().getShards();
-  suggest(findLeastPeak({.rankFactor = 2}),
-          "with " + Twine(2 * shards) + " ranks instead of " + Twine(shards));
+  // All ranks are on the mesh of each group.
+  const GroupInfo &group = memory.groups.getGroups().front();
+  const unsigned ranks = group.replicas * group.getShards();
+  suggest(findLeastPeak({.shardFactor = 2}),
+          "with " + Twine(2 * ranks) + " ranks instead of " + Twine(ranks));
 }
 
 void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,

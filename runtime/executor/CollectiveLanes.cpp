@@ -136,7 +136,7 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
       (void)lane.stream->wait(*events[entry.after]);
   for (const fsdp_entry &entry : started)
     if (fetched[entry.handle]) {
-      stateCopies.fetchShard(entry, ownPart(entry), *fetched[entry.handle]);
+      hostCopies.fetchShard(entry, ownPart(entry), *fetched[entry.handle]);
       (void)lane.stream->wait(*fetched[entry.handle]);
     }
   bool grouped = lane.asynchronous && count > 1;

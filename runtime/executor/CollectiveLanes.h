@@ -15,7 +15,7 @@
 #include "comm/Communicator.h"
 #include "device/Device.h"
 #include "executor/EntryTracer.h"
-#include "executor/StateCopies.h"
+#include "executor/HostCopies.h"
 #include "executor/WorkerChoice.h"
 #include "plan/PlanView.h"
 
@@ -27,9 +27,9 @@ class CollectiveLanes {
 public:
   /// All arguments outlive the object.
   CollectiveLanes(const PlanView &view, Device &device, Communicator &communicator, Stream &compute,
-                  StateCopies &stateCopies, std::byte *arena)
+                  HostCopies &hostCopies, std::byte *arena)
       : view(view), device(device), communicator(communicator), compute(compute),
-        stateCopies(stateCopies), arena(arena) {}
+        hostCopies(hostCopies), arena(arena) {}
 
   /// Makes the streams and events.
   void prepare();
@@ -72,7 +72,7 @@ private:
   Device &device;
   Communicator &communicator;
   Stream &compute;
-  StateCopies &stateCopies;
+  HostCopies &hostCopies;
   std::byte *const arena;
 
   std::unique_ptr<Event> issued;              // by compute, when a collective starts

@@ -52,7 +52,7 @@ public:
   }
   std::chrono::nanoseconds issueTime() const override { return issuing; }
   const std::atomic<uint32_t> &currentEntry() const override { return program->currentEntry(); }
-  std::byte *hostArena() override { return stateCopies->hostMemory(); }
+  std::byte *hostArena() override { return hostCopies->hostMemory(); }
   void trace(EntryTracer *next, Overlap beside) override {
     tracer = next;
     overlap = beside;
@@ -94,7 +94,7 @@ private:
   std::chrono::nanoseconds issuing{0};
 
   std::unique_ptr<StepProgram> program;
-  std::optional<StateCopies> stateCopies;
+  std::optional<HostCopies> hostCopies;
   std::optional<CollectiveLanes> lanes;
   std::optional<StepGraph> graph; // last: it ends before what it uses
 };
@@ -137,13 +137,13 @@ Status PlanExecutor::prepare() {
   readback = std::move(*made);
   if (Status status = prepareInputs(); !status.ok())
     return status;
-  stateCopies.emplace(view, device, *compute, arena, options.hostArena, options.pinHostArena);
-  if (Status status = stateCopies->prepare(); !status.ok())
+  hostCopies.emplace(view, device, *compute, arena, options.hostArena, options.pinHostArena);
+  if (Status status = hostCopies->prepare(); !status.ok())
     return status;
-  lanes.emplace(view, device, communicator, *compute, *stateCopies, arena);
+  lanes.emplace(view, device, communicator, *compute, *hostCopies, arena);
   lanes->prepare();
   program = std::make_unique<StepProgram>(
-      view, *runtime, *compute, *lanes, *stateCopies, arena, communicator.rank(),
+      view, *runtime, *compute, *lanes, *hostCopies, arena, communicator.rank(),
       options.clipGradNorm.value_or(view.tables().clip_grad_norm));
   if (Status status = prepareQuestions(); !status.ok())
     return status;
@@ -219,7 +219,7 @@ Status PlanExecutor::synchronize() {
     return status;
   if (Status status = lanes->synchronize(); !status.ok())
     return status;
-  return stateCopies->synchronize();
+  return hostCopies->synchronize();
 }
 
 Status PlanExecutor::capture() {
@@ -237,7 +237,7 @@ Status PlanExecutor::issue(bool byEntry) {
     if (Status status = runtime->writeGathered(); !status.ok())
       return status;
     if (!view.isEvaluation()) // which finds what training has written
-      stateCopies->writeGatherCopies();
+      hostCopies->writeGatherCopies();
     if (Status status = issueWhole([&] { return program->runFirst(); }); !status.ok())
       return status;
     measured = true;

@@ -182,7 +182,7 @@ void NonFiniteFinder::before(uint32_t index, std::span<const at::Tensor> tensors
 
 void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors) {
   const fsdp_entry &entry = view.entries()[index];
-  // What collectives and copies of state write comes later: afterWait() forgets that.
+  // What collectives and copies from the host write comes later: afterWait() forgets that.
   if (const EntryBytes bytes = EntryBytes::of(view, entry); !bytes.untilWait)
     for (const ByteRange &overwritten : bytes.overwrites)
       forget(overwritten);

@@ -136,7 +136,7 @@ void StepProgram::prepareFrozen() {
   for (const fsdp_group &group : view.groups())
     if (int64_t count = group.shard_elements - group.trained_elements;
         !view.isEvaluation() && view.hasGatherCopy(group) && count > 0 &&
-        !view.areParametersOnHost(group)) // StateCopies writes those
+        !view.areParametersOnHost(group)) // HostCopies writes those
       runtime.addFrozen(sliceOf(buffersOf(group), group.trained_elements, count));
 }
 

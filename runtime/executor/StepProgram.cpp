@@ -11,9 +11,9 @@
 using namespace fsdp::rt;
 
 StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-                         CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena,
+                         CollectiveLanes &lanes, HostCopies &hostCopies, std::byte *arena,
                          unsigned rank, double clipGradNorm)
-    : view(view), runtime(runtime), compute(compute), lanes(lanes), stateCopies(stateCopies),
+    : view(view), runtime(runtime), compute(compute), lanes(lanes), hostCopies(hostCopies),
       arena(arena), rank(rank), clipGradNorm(static_cast<float>(clipGradNorm)),
       placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
@@ -44,11 +44,11 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     return {};
   case FSDP_FETCH_STATE_START:
   case FSDP_STORE_STATE_START:
-    stateCopies.start(entry, lanes.eventOf(entry.handle));
+    hostCopies.start(entry, lanes.eventOf(entry.handle));
     return {};
   case FSDP_STORE_START:
   case FSDP_FETCH_START:
-    stateCopies.copyValue(entry, lanes.eventOf(entry.handle));
+    hostCopies.copyValue(entry, lanes.eventOf(entry.handle));
     return {};
   case FSDP_WAIT:
     return lanes.wait(entry.handle);
@@ -224,7 +224,7 @@ Status StepProgram::run() {
 }
 
 Status StepProgram::awaitStarted(const Instruction &instruction) {
-  // Copies of state are one each.
+  // Copies to and from the host are one each.
   uint32_t count = std::max<uint32_t>(instruction.index, 1);
   for (uint32_t i = 0; i < count; ++i)
     if (Status status = lanes.wait(view.entries()[instruction.entry + i].handle); !status.ok())
@@ -236,7 +236,7 @@ Status StepProgram::runTraced(EntryTracer &tracer, Overlap overlap) {
   bool alone = overlap == Overlap::None;
   return issue([&]() -> Status {
     for (const Instruction &instruction : instructions) {
-      // Collectives and copies of state have streams of their own.
+      // Collectives and copies to and from the host have streams of their own.
       bool starts = view.entries()[instruction.entry].stream != FSDP_COMPUTE;
       bool isTold = !starts || alone;
       if (isTold)
@@ -264,7 +264,7 @@ std::vector<EntryShare> StepProgram::shares() const {
 }
 
 std::string StepProgram::captureObstacle() const {
-  if (std::string obstacle = stateCopies.captureObstacle(); !obstacle.empty())
+  if (std::string obstacle = hostCopies.captureObstacle(); !obstacle.empty())
     return obstacle;
   if (!stats.fallbacksByOperator.empty()) {
     const auto &[name, count] = *stats.fallbacksByOperator.begin();

@@ -12,9 +12,9 @@
 
 #include "cpu/RowChain.h"
 #include "executor/CollectiveLanes.h"
+#include "executor/HostCopies.h"
 #include "executor/NonFiniteFinder.h"
 #include "executor/OperatorCall.h"
-#include "executor/StateCopies.h"
 
 #include <functional>
 
@@ -25,7 +25,7 @@ public:
   /// All arguments outlive the object. `runtime` is prepared before prepare(). `clipGradNorm`: the
   /// norm to which a plan that clips does.
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-              CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena, unsigned rank,
+              CollectiveLanes &lanes, HostCopies &hostCopies, std::byte *arena, unsigned rank,
               double clipGradNorm);
 
   /// Before prepare(): asks `gate` when the gradients' norm is known, with this rank's part of it,
@@ -129,7 +129,7 @@ private:
   OperatorRuntime &runtime;
   Stream &compute;
   CollectiveLanes &lanes;
-  StateCopies &stateCopies;
+  HostCopies &hostCopies;
   std::byte *const arena;
   const unsigned rank; // of the run
   const float clipGradNorm;

@@ -15,7 +15,8 @@
 
 namespace fsdp::rt {
 
-/// True for entries that peers take part in; copies of optimizer state have streams, but no peers.
+/// True for entries that peers take part in; copies to and from the host have streams, but no
+/// peers.
 inline bool isCollective(const fsdp_entry &entry) {
   return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
          entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START;

@@ -2,40 +2,19 @@
 """Optimizer state that lies on the host between updates gives the bits of state that stays in the
 arena: losses and parameters of five steps, for each optimizer, rank count and kind of schedule."""
 
-import json
 import re
 import unittest
 
 import harness
-from oracle import models, safetensors_io
+from offloading import Offloading, module_number
+from oracle import models
 
-STEPS = 5
 GPT2 = models.Config("gpt2", dim=32, seq=16, batch=2, dropout=0.1)
 
 
-def module_number(planned, attribute):
-    return int(re.search(rf"fsdp\.{attribute} = (\d+)", planned.read_text())[1])
-
-
-class Offload(unittest.TestCase):
-    def train(self, workspace, ranks, more, mesh=None, layout="flat"):
-        """Planned module, report, losses by step and rank, parameters and buffers afterwards."""
-        reshard = "auto" if "schedule" in more else "none"
-        planned, report = workspace.plan(mesh or ranks, reshard, layout, more=more)
-        binary = planned.with_suffix("")
-        harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binary])
-        log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
-        log.unlink(missing_ok=True)
-        arguments = harness.training_arguments(workspace, log, save, STEPS)
-        harness.run([binary, "--ranks", ranks, *arguments])
-        losses = [line["loss_hex"] for line in harness.read_log(log)]
-        self.assertEqual(len(losses), STEPS)
-        return planned, json.loads(report.read_text()), losses, safetensors_io.load(save)
-
+class Offload(Offloading):
     def check(self, optimizer, ranks, more=""):
-        workspace = harness.Workspace(GPT2, optimizer)
-        self.addCleanup(workspace.remove)
-        workspace.capture()
+        workspace = self.prepare(GPT2, optimizer)
         kept, _, losses, final = self.train(workspace, ranks, more)
         planned, report, *others = self.train(workspace, ranks, f"{more} offload-optimizer=all")
         self.assertEqual(others[0], losses)
@@ -66,9 +45,7 @@ class Offload(unittest.TestCase):
                 self.check(harness.ADAMW, 2, more)
 
     def test_meshes_and_layouts(self):
-        workspace = harness.Workspace(GPT2, harness.ADAMW)
-        self.addCleanup(workspace.remove)
-        workspace.capture()
+        workspace = self.prepare(GPT2)
         for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param")):
             with self.subTest(mesh=mesh, layout=layout):
                 *_, losses, final = self.train(workspace, ranks, "", mesh, layout)
@@ -80,9 +57,7 @@ class Offload(unittest.TestCase):
     def test_last_resort(self):
         """Under a cap that no recomputation fits, `auto` offloads; under one that some fits, it does
         not."""
-        workspace = harness.Workspace(GPT2, harness.ADAMW)
-        self.addCleanup(workspace.remove)
-        workspace.capture()
+        workspace = self.prepare(GPT2)
         *_, losses, final = self.train(workspace, 2, "")
 
         def least(more):

@@ -3,43 +3,19 @@
 FSDP2's: losses and parameters of five steps, in less memory."""
 
 import json
-import re
 import unittest
 
 import harness
 import oracle
-from oracle import models, safetensors_io
+from offloading import STEPS, Offloading, module_number
+from oracle import models
 
-STEPS = 5
 GPT2 = models.Config("gpt2", dim=32, layers=4, seq=16, batch=2, dropout=0.1)
 MLP = models.Config("mlp", dim=32, layers=4, batch=16)
 LLAMA = models.Config("llama", dim=32, heads=2, layers=4, vocab=50, batch=2)
 
 
-def module_number(planned, attribute):
-    return int(re.search(rf"fsdp\.{attribute} = (\d+)", planned.read_text())[1])
-
-
-class OffloadActivations(unittest.TestCase):
-    def prepare(self, config=GPT2, optimizer=harness.ADAMW, flags=()):
-        workspace = harness.Workspace(config, optimizer)
-        self.addCleanup(workspace.remove)
-        workspace.capture(flags=flags)
-        return workspace
-
-    def train(self, workspace, ranks, more, mesh=None, layout="flat", config=None, flags=()):
-        """Planned module, report, losses by step and rank, parameters and buffers afterwards."""
-        reshard = "auto" if "schedule" in more else "none"
-        planned, report = workspace.plan(mesh or ranks, reshard, layout, config, more)
-        binary = workspace.link(planned)
-        log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
-        log.unlink(missing_ok=True)
-        harness.run([binary, "--ranks", ranks, *flags,
-                     *harness.training_arguments(workspace, log, save, STEPS)])  # fmt: skip
-        losses = [line["loss_hex"] for line in harness.read_log(log)]
-        self.assertEqual(len(losses), STEPS)
-        return planned, json.loads(report.read_text()), losses, safetensors_io.load(save)
-
+class OffloadActivations(Offloading):
     def check(self, workspace, ranks, more="", **options):
         """Bytes that are saved, and the planned module."""
         kept, _, losses, final = self.train(workspace, ranks, more, **options)
@@ -64,7 +40,7 @@ class OffloadActivations(unittest.TestCase):
                     self.assertGreater(module_number(planned, "host_arena_bytes"), 0)
 
     def test_searched(self):
-        workspace = self.prepare()
+        workspace = self.prepare(GPT2)
         for more in ("schedule=auto", "schedule=asap", "schedule=auto offload-optimizer=all"):
             with self.subTest(more):
                 self.check(workspace, 2, more)
@@ -76,7 +52,7 @@ class OffloadActivations(unittest.TestCase):
                 self.check(workspace, 2, f"recompute={policy}")
 
     def test_meshes_and_layouts(self):
-        workspace = self.prepare()
+        workspace = self.prepare(GPT2)
         for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param"),
                                     (1, "dp=1", "per-param")):  # fmt: skip
             with self.subTest(mesh=mesh, layout=layout):

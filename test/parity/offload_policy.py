@@ -3,45 +3,20 @@
 and parameters of five steps, in less memory."""
 
 import json
-import re
 import unittest
 
 import harness
 import oracle
-from oracle import models, safetensors_io
+from offloading import STEPS, Offloading, module_number
+from oracle import models
 
-STEPS = 5
 GPT2 = models.Config("gpt2", dim=32, seq=16, batch=2, dropout=0.1)
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
 LLAMA = models.Config("llama", dim=32, heads=2, layers=3, vocab=50, batch=2)
 PLAIN_SGD = harness.Optimizer("sgd", {"lr": 0.1})
 
 
-def module_number(planned, attribute):
-    return int(re.search(rf"fsdp\.{attribute} = (\d+)", planned.read_text())[1])
-
-
-class OffloadPolicy(unittest.TestCase):
-    def prepare(self, config=GPT2, optimizer=harness.ADAMW, flags=()):
-        workspace = harness.Workspace(config, optimizer)
-        self.addCleanup(workspace.remove)
-        workspace.capture(flags=flags)
-        return workspace
-
-    def train(self, workspace, ranks, more, mesh=None, layout="flat", config=None, reshard=None):
-        """Planned module, report, losses by step and rank, parameters and buffers afterwards."""
-        if reshard is None:
-            reshard = "auto" if "schedule" in more else "none"
-        planned, report = workspace.plan(mesh or ranks, reshard, layout, config, more)
-        binary = workspace.link(planned)
-        log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
-        log.unlink(missing_ok=True)
-        harness.run([binary, "--ranks", ranks,
-                     *harness.training_arguments(workspace, log, save, STEPS)])  # fmt: skip
-        losses = [line["loss_hex"] for line in harness.read_log(log)]
-        self.assertEqual(len(losses), STEPS)
-        return planned, json.loads(report.read_text()), losses, safetensors_io.load(save)
-
+class OffloadPolicy(Offloading):
     def check(self, workspace, ranks, more="", against="", **options):
         """Against the same step with `against` in place of the policy."""
         kept, _, losses, final = self.train(workspace, ranks, f"{more} {against}".strip(), **options)
@@ -58,7 +33,7 @@ class OffloadPolicy(unittest.TestCase):
 
     def test_bitwise_equal(self):
         for optimizer in (PLAIN_SGD, harness.SGD, harness.ADAMW):
-            workspace = self.prepare(optimizer=optimizer)
+            workspace = self.prepare(GPT2, optimizer)
             for ranks in (1, 2, 3):
                 with self.subTest(optimizer=optimizer, ranks=ranks):
                     saved, planned = self.check(workspace, ranks)
@@ -77,13 +52,13 @@ class OffloadPolicy(unittest.TestCase):
             self.assertRegex(described, rf"\n  on the host: \S+ \w+ of parameters{state}\n")
 
     def test_searched(self):
-        workspace = self.prepare()
+        workspace = self.prepare(GPT2)
         for more in ("schedule=auto", "schedule=asap"):
             with self.subTest(more):
                 self.check(workspace, 2, more)
 
     def test_meshes_and_layouts(self):
-        workspace = self.prepare()
+        workspace = self.prepare(GPT2)
         for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param"),
                                     (1, "dp=1", "per-param")):  # fmt: skip
             with self.subTest(mesh=mesh, layout=layout):

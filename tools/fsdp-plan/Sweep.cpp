@@ -23,7 +23,7 @@ struct MeshProblems {
   std::optional<StepMemory> memory;
   std::vector<ScheduleProblem> steps;
   cost::Temporaries temporaries; // beside live bytes
-  bool isOffloaded = false;      // copies of optimizer state are placed for one cap
+  bool isOffloaded = false;      // copies to the host are placed for one cap
 };
 
 } // namespace
@@ -185,7 +185,7 @@ static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
     point.fits = true;
     point.stepNs = stepNs;
     point.boundNs = boundNs;
-    // Waits for copies of optimizer state are part of operations.
+    // Waits for copies to and from the host are part of operations.
     point.computeNs = getComputeNs(problem) - step.exposedCopyNs;
     point.exposedNs = step.exposedCopyNs;
     for (const std::vector<double> *exposedNs :

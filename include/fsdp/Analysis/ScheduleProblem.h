@@ -52,7 +52,7 @@ struct ScheduledHostCopy {
   std::optional<size_t> storedRange = {};
   uint32_t madeAt = 0, lastStoredReader = 0;
   uint32_t lastReader = 0; // of a value: the last operation to read what is fetched
-  int64_t bytes = 0;       // of all states of the group
+  int64_t bytes = 0;       // of the value, or of all states of the group
   double copyNs = 0;    // one way
   double exposedNs = 0; // what computation waits, for both ways
 };

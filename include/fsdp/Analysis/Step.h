@@ -75,7 +75,7 @@ struct Step {
   mlir::Type getDtype(GroupOp group);
 };
 
-/// The gradient that was stored on the host, if `shard` has been fetched from there; else `shard`.
+/// What was stored on the host, if `value` has been fetched from there; else `value`.
 mlir::Value skipHostCopies(mlir::Value value);
 
 /// Where the model computes a value, through copies to and from the host; null if it is no result

@@ -15,7 +15,7 @@ std::string describeMesh(MeshOp mesh);
 StepLabels makeLabels(mlir::ModuleOp module, const StepMemory &memory, const ScheduleProblem &step,
                       const cost::CostModel &costs);
 
-/// Copies of optimizer state on a timeline of the step. Linear, but for sorting copies.
+/// Copies to and from the host on a timeline of the step. Linear, but for sorting copies.
 std::vector<HostCopyView> viewHostCopies(const ScheduleProblem &step, const StepMemory &memory,
                                          const schedule::Timeline &timeline);
 

@@ -124,7 +124,7 @@ struct ScheduleView {
   std::vector<schedule::Interval> operations;
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;
-  std::vector<HostCopyView> hostCopies;   // in the order of the updates
+  std::vector<HostCopyView> hostCopies;   // in the order of the problem
   std::vector<DecisionView> decisions;    // by attribute, then by group
   std::vector<MemorySample> memory;       // by time
   size_t peakSample = 0;                  // the first of the largest
@@ -136,7 +136,7 @@ struct ScheduleView {
   std::optional<int64_t> memoryCapBytes;
 
   int64_t getPeakBytes() const { return memory.empty() ? 0 : getTotal(memory[peakSample].bytes); }
-  double getComputeNs() const; // without waits for copies of state
+  double getComputeNs() const; // without waits for copies from the host
   double getExposedNs(CollectiveKind kind) const;
   double getExposedAcrossNs() const;
   double getCollectiveNs() const; // of all lanes, that over replicas among them

@@ -36,7 +36,7 @@ struct FoundSchedule {
 /// How a step that does not fit might be made to.
 struct StepChange {
   std::optional<RecomputePolicy> recompute = {}; // none: as it is
-  int64_t rankFactor = 1;                        // of the mesh
+  int64_t shardFactor = 1;                       // of the shards of each group
   OffloadChoices offload = {};
 };
 

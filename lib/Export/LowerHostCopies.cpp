@@ -1,4 +1,4 @@
-//===- LowerStateCopies.cpp - Copies between host and device -------------===//
+//===- LowerHostCopies.cpp - Copies between host and device -------------===//
 
 #include "Lowering.h"
 #include "fsdp/Analysis/HostPlaces.h"

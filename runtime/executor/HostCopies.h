@@ -1,4 +1,4 @@
-//===- StateCopies.h - Copies between host and device -----------*- C++ -*-===//
+//===- HostCopies.h - Copies between host and device -----------*- C++ -*-===//
 //
 // What the plan keeps on the host, between updates or until they come, lies in memory of the host
 // that the device copies from and to; each direction has a stream. A start makes its stream wait
@@ -8,25 +8,25 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_STATECOPIES_H
-#define FSDP_RUNTIME_STATECOPIES_H
+#ifndef FSDP_RUNTIME_HOSTCOPIES_H
+#define FSDP_RUNTIME_HOSTCOPIES_H
 
 #include "device/Device.h"
 #include "plan/PlanView.h"
 
 namespace fsdp::rt {
 
-class StateCopies {
+class HostCopies {
 public:
   /// All arguments outlive the object. `shared`: the host's arena of another executor with the same
   /// state, or null. `isPinned`: the device reads and writes it by itself.
-  StateCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena,
-              std::byte *shared, bool isPinned)
+  HostCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena,
+             std::byte *shared, bool isPinned)
       : view(view), device(device), compute(compute), arena(arena), host(shared),
         isPinned(isPinned) {}
 
   /// Allocates the host's arena, zeroed, unless it is shared, and makes the streams; nothing where
-  /// the plan keeps no state on the host. Errors name the bytes.
+  /// the plan keeps nothing on the host. Errors name the bytes.
   Status prepare();
 
   /// Why steps with these copies cannot be captured; "" if they can.
@@ -60,10 +60,10 @@ private:
   std::byte *host;
   const bool isPinned;
   std::vector<std::vector<PlanView::HostCopy>> copiesOf; // by group
-  std::unique_ptr<Event> issued;           // by compute, when a copy starts
-  std::unique_ptr<Stream> fetches, stores; // last: workers end before what they use
+  std::unique_ptr<Event> issued;                         // by compute, when a copy starts
+  std::unique_ptr<Stream> fetches, stores;               // last: workers end before what they use
 };
 
 } // namespace fsdp::rt
 
-#endif // FSDP_RUNTIME_STATECOPIES_H
+#endif // FSDP_RUNTIME_HOSTCOPIES_H

@@ -1,6 +1,6 @@
-//===- StateCopies.cpp - Optimizer state between host and device -----------===//
+//===- HostCopies.cpp - Copies between host and device --------------------===//
 
-#include "executor/StateCopies.h"
+#include "executor/HostCopies.h"
 #include "executor/OptimizerUpdate.h"
 
 #include <cstdlib>
@@ -28,13 +28,13 @@ static Result<std::unique_ptr<Memory>> allocatePageable(size_t bytes) {
       std::make_unique<PageableMemory>(static_cast<std::byte *>(address), bytes));
 }
 
-std::string StateCopies::captureObstacle() const {
+std::string HostCopies::captureObstacle() const {
   return view.tables().host_arena_bytes > 0 && !isPinned
              ? "what lies on the host is not pinned (--pin-memory off)"
              : "";
 }
 
-Status StateCopies::prepare() {
+Status HostCopies::prepare() {
   if (view.tables().host_arena_bytes == 0)
     return {};
   if (!host) {
@@ -53,7 +53,7 @@ Status StateCopies::prepare() {
   return {};
 }
 
-void StateCopies::start(const fsdp_entry &entry, Event &done) {
+void HostCopies::start(const fsdp_entry &entry, Event &done) {
   bool isFetch = entry.kind == FSDP_FETCH_STATE_START;
   Stream &stream = isFetch ? *fetches : *stores;
   compute.record(*issued);
@@ -69,7 +69,7 @@ void StateCopies::start(const fsdp_entry &entry, Event &done) {
   stream.record(done);
 }
 
-void StateCopies::copyValue(const fsdp_entry &entry, Event &done) {
+void HostCopies::copyValue(const fsdp_entry &entry, Event &done) {
   const bool isFetch = entry.kind == FSDP_FETCH_START;
   Stream &stream = isFetch ? *fetches : *stores;
   compute.record(*issued);
@@ -81,14 +81,14 @@ void StateCopies::copyValue(const fsdp_entry &entry, Event &done) {
   stream.record(done);
 }
 
-void StateCopies::fetchShard(const fsdp_entry &gather, std::byte *place, Event &done) {
+void HostCopies::fetchShard(const fsdp_entry &gather, std::byte *place, Event &done) {
   compute.record(*issued);
   (void)fetches->wait(*issued); // as in start()
   fetches->copy(place, host + gather.source, static_cast<size_t>(gather.bytes));
   fetches->record(done);
 }
 
-void StateCopies::writeGatherCopies() {
+void HostCopies::writeGatherCopies() {
   for (const fsdp_group &group : view.groups())
     if (view.areParametersOnHost(group) && view.hasGatherCopy(group))
       writeGatheredCopy({.dtype = static_cast<fsdp_dtype>(group.dtype),
@@ -101,7 +101,7 @@ void StateCopies::writeGatherCopies() {
                          .gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype)});
 }
 
-Status StateCopies::synchronize() {
+Status HostCopies::synchronize() {
   for (Stream *stream : {fetches.get(), stores.get()})
     if (stream)
       if (Status status = stream->synchronize(); !status.ok())
