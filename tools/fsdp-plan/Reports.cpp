@@ -15,6 +15,14 @@ using namespace fsdp::plan_tool;
 namespace json = llvm::json;
 using Align = TextTable::Align;
 
+static const char *describePlaces(HostPlaces onHost) {
+  if (onHost.isState && onHost.areActivations)
+    return "state, activations";
+  return onHost.isState ? "state" : onHost.areActivations ? "activations" : "-";
+}
+
+static const char *getPolicy(bool isOnHost) { return isOnHost ? "all" : "none"; }
+
 static std::string formatCap(const SweepPoint &point) {
   return point.capBytes > 0 ? formatBytes(point.capBytes) : "none";
 }
@@ -26,13 +34,11 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   bool hasJitter = llvm::any_of(points, [](const SweepPoint &point) { return !!point.jittered; });
   bool hasPolicies = llvm::any_of(
       points, [&](const SweepPoint &point) { return point.recompute != points.front().recompute; });
-  bool hasOffload = llvm::any_of(points, [&](const SweepPoint &point) {
-    return point.isOffloaded != points.front().isOffloaded;
-  });
   auto differ = [&](auto member) {
     return llvm::any_of(
         points, [&](const SweepPoint &point) { return point.*member != points.front().*member; });
   };
+  const bool hasPlaces = differ(&SweepPoint::onHost);
   const bool hasReplicas = differ(&SweepPoint::replicas);
   const bool hasMicrobatches = differ(&SweepPoint::microbatches);
   const bool hasSyncs = differ(&SweepPoint::gradientSync);
@@ -43,7 +49,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {hasMicrobatches ? "microbatches" : "", Align::Right},
                    {hasSyncs ? "reduced" : "", Align::Left},
                    {hasPolicies ? "recompute" : "", Align::Left},
-                   {hasOffload ? "state" : "", Align::Left},
+                   {hasPlaces ? "on host" : "", Align::Left},
                    {"cap", Align::Right},
                    {"peak", Align::Right},
                    {"step", Align::Right},
@@ -62,9 +68,9 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     std::string microbatches = hasMicrobatches ? formatCount(point.microbatches) : "";
     std::string sync = hasSyncs ? point.gradientSync : "";
     std::string recompute = hasPolicies ? point.recompute : "";
-    std::string state = !hasOffload ? "" : point.isOffloaded ? "on host" : "on device";
+    std::string onHost = hasPlaces ? describePlaces(point.onHost) : "";
     if (!point.fits) {
-      table.addRow({point.model, ranks, replicas, microbatches, sync, recompute, state,
+      table.addRow({point.model, ranks, replicas, microbatches, sync, recompute, onHost,
                     formatCap(point), "", "", "", "", "", "", "", "", "", "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
@@ -75,7 +81,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     double itemsPerSec = point.getItemsPerSec();
     auto perRank = itemsPerSec / static_cast<double>(point.ranks);
     table.addRow(
-        {point.model, ranks, replicas, microbatches, sync, recompute, state, formatCap(point),
+        {point.model, ranks, replicas, microbatches, sync, recompute, onHost, formatCap(point),
          formatBytes(point.peakBytes), formatTime(point.stepNs),
          point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
          formatTime(point.exposedNs), llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
@@ -94,7 +100,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
         "exposed_ns,"
         "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
         "items_per_step,items_per_second,pareto,offload_optimizer,"
-        "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync\n";
+        "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync,offload_activations\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
     std::string model = point.model;
@@ -122,12 +128,13 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
       os << ",,,";
     os << point.item << ',' << point.itemsPerStep << ','
        << (point.fits ? llvm::formatv("{0:f0}", point.getItemsPerSec()).str() : "") << ','
-       << point.isPareto << ',' << (point.isOffloaded ? "all" : "none") << ','
+       << point.isPareto << ',' << getPolicy(point.onHost.isState) << ','
        << (point.fits ? llvm::formatv("{0:f4},{1:f2}", point.getUtilization(),
                                       point.getDeviceHoursPerBillion())
                             .str()
                       : ",")
-       << ',' << point.replicas << ',' << point.microbatches << ',' << point.gradientSync << '\n';
+       << ',' << point.replicas << ',' << point.microbatches << ',' << point.gradientSync << ','
+       << getPolicy(point.onHost.areActivations) << '\n';
   }
 }
 
@@ -141,7 +148,8 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     if (!point.gradientSync.empty())
       out.attribute("gradientSync", point.gradientSync);
     out.attribute("recompute", point.recompute);
-    out.attribute("offloadOptimizer", point.isOffloaded ? "all" : "none");
+    out.attribute("offloadOptimizer", getPolicy(point.onHost.isState));
+    out.attribute("offloadActivations", getPolicy(point.onHost.areActivations));
     out.attribute("capBytes",
                   point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));
     out.attribute("fits", point.fits);

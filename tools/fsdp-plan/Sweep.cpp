@@ -23,7 +23,8 @@ struct MeshProblems {
   std::optional<StepMemory> memory;
   std::vector<ScheduleProblem> steps;
   cost::Temporaries temporaries; // beside live bytes
-  bool isOffloaded = false;      // copies to the host are placed for one cap
+  HostPlaces onHost;
+  bool hasCopies = false; // to and from the host, which are placed for one cap
 };
 
 } // namespace
@@ -61,7 +62,7 @@ static LogicalResult buildSteps(MeshProblems &mesh, const cost::CostModel &costs
 
 /// `point` says on which mesh, and in how many microbatches.
 static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
-                                     RecomputePolicy recompute, OffloadPolicy offload,
+                                     RecomputePolicy recompute, HostPlaces onHost,
                                      const cost::CostModel &costs, const SweepOptions &options) {
   MeshProblems result;
   result.module = captured.clone();
@@ -73,7 +74,9 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
     pipeline.gradientSync = point.gradientSync;
   }
   pipeline.recompute = recompute;
-  pipeline.offloadOptimizer = offload;
+  auto offload = [](bool is) { return is ? OffloadPolicy::All : OffloadPolicy::None; };
+  pipeline.offloadOptimizer = offload(onHost.isState);
+  pipeline.offloadActivations = offload(onHost.areActivations);
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(captured.getContext());
@@ -88,10 +91,14 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
   result.memory = std::move(*memory);
   if (failed(buildSteps(result, costs, std::nullopt)))
     return failure();
-  result.isOffloaded = !result.steps.front().hostCopies.empty();
-  // The least memory that copies of state can take.
+  for (auto group : result.module->getOps<GroupOp>()) {
+    result.onHost.isState |= group.isStateOnHost();
+    result.onHost.areActivations |= group.areActivationsOnHost();
+  }
+  result.hasCopies = !result.steps.front().hostCopies.empty();
+  // The least memory that copies can take.
   constexpr int64_t kTightest = 1;
-  if (result.isOffloaded && failed(buildSteps(result, costs, kTightest)))
+  if (result.hasCopies && failed(buildSteps(result, costs, kTightest)))
     return failure();
   return result;
 }
@@ -156,7 +163,7 @@ static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
   std::optional<int64_t> capBytes;
   if (point.capBytes > 0)
     capBytes = std::max<int64_t>(0, point.capBytes - mesh.temporaries.scratchBytes);
-  if (mesh.isOffloaded && failed(buildSteps(mesh, costs, capBytes)))
+  if (mesh.hasCopies && failed(buildSteps(mesh, costs, capBytes)))
     return failure();
   for (ScheduleProblem step : mesh.steps) { // a copy: the plan spares some of its operations
     schedule::Problem &problem = step.problem;
@@ -234,7 +241,7 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
     caps = chooseCaps(minimumBytes, costs.getMemoryBytes());
   for (int64_t cap : caps) {
     SweepPoint point = common;
-    point.isOffloaded = mesh.isOffloaded;
+    point.onHost = mesh.onHost;
     point.capBytes = cap;
     point.minimumPeakBytes = minimumBytes;
     point.temporaryBytes = mesh.temporaries.scratchBytes;
@@ -255,32 +262,51 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
   return success();
 }
 
+/// What to have on the host: what is asked for, then, where a policy is `Auto`, one of the others
+/// and both.
+static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions &options) {
+  std::vector<bool> ofState{options.offload == OffloadPolicy::All};
+  if (options.offload == OffloadPolicy::Auto && hasOptimizerState(captured))
+    ofState.push_back(true);
+  std::vector<bool> ofActivations{options.activations == OffloadPolicy::All};
+  if (options.activations == OffloadPolicy::Auto)
+    ofActivations.push_back(true);
+  std::vector<HostPlaces> places;
+  for (bool areActivations : ofActivations)
+    for (bool isState : ofState)
+      places.push_back({isState, areActivations});
+  return places;
+}
+
 /// The points of one mesh and number of microbatches, which `common` says, by recomputation and
-/// cap.
+/// cap: each with the first places with which it fits.
 static LogicalResult addPoints(ModuleOp captured, SweepPoint common, const cost::CostModel &costs,
                                const SweepOptions &options, std::vector<SweepPoint> &points) {
-  const bool isAuto = options.offload == OffloadPolicy::Auto;
   for (const auto &[name, policy] : options.recompute) {
     common.recompute = name;
-    FailureOr<MeshProblems> mesh = shard(
-        captured, common, policy, isAuto ? OffloadPolicy::None : options.offload, costs, options);
-    size_t first = points.size();
-    if (failed(mesh) || failed(addPoints(*mesh, common, options.capBytes, costs, options, points)))
-      return failure();
-    if (!isAuto || !hasOptimizerState(captured) ||
-        llvm::all_of(llvm::ArrayRef(points).drop_front(first),
-                     [](const SweepPoint &point) { return point.fits; }))
-      continue;
-    mesh = shard(captured, common, policy, OffloadPolicy::All, costs, options);
-    if (failed(mesh))
-      return failure();
-    for (size_t i = first; i < points.size(); ++i) {
-      std::vector<SweepPoint> offloaded;
-      if (points[i].fits)
-        continue;
-      if (failed(addPoints(*mesh, common, points[i].capBytes, costs, options, offloaded)))
+    const size_t first = points.size();
+    for (HostPlaces onHost : listPlaces(captured, options)) {
+      auto ofPolicy = llvm::MutableArrayRef(points).drop_front(first);
+      if (!ofPolicy.empty() &&
+          llvm::all_of(ofPolicy, [](const SweepPoint &point) { return point.fits; }))
+        break;
+      FailureOr<MeshProblems> mesh = shard(captured, common, policy, onHost, costs, options);
+      if (failed(mesh))
         return failure();
-      points[i] = std::move(offloaded.front());
+      if (ofPolicy.empty()) {
+        if (failed(addPoints(*mesh, common, options.capBytes, costs, options, points)))
+          return failure();
+        continue;
+      }
+      for (SweepPoint &point : ofPolicy) {
+        std::vector<SweepPoint> moved;
+        if (point.fits)
+          continue;
+        if (failed(addPoints(*mesh, common, point.capBytes, costs, options, moved)))
+          return failure();
+        if (moved.front().fits || moved.front().minimumPeakBytes < point.minimumPeakBytes)
+          point = std::move(moved.front());
+      }
     }
   }
   return success();

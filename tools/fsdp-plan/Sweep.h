@@ -17,6 +17,13 @@ struct MeshSize {
   int64_t getRanks() const { return shards * replicas; }
 };
 
+/// What is on the host between its uses.
+struct HostPlaces {
+  bool isState = false;        // the optimizer's
+  bool areActivations = false; // what blocks keep for their backward
+  bool operator==(const HostPlaces &) const = default;
+};
+
 /// One captured step on one mesh under one cap.
 struct SweepPoint {
   std::string model;
@@ -24,7 +31,7 @@ struct SweepPoint {
   int64_t microbatches = 1;        // of a step
   std::string gradientSync;        // GradientSync, of several microbatches
   std::string recompute;           // RecomputePolicy
-  bool isOffloaded = false;        // optimizer state is on the host
+  HostPlaces onHost;
   int64_t capBytes = 0;            // 0: none
   bool fits = false;
   /// Of any schedule; what else follows is absent where this exceeds the cap.
@@ -65,7 +72,7 @@ struct SweepOptions {
   std::vector<int64_t> capBytes;
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
   /// `Auto`: where a step does not fit without.
-  OffloadPolicy offload = OffloadPolicy::None;
+  OffloadPolicy offload = OffloadPolicy::None, activations = OffloadPolicy::None;
   FusionChoice fusion = FusionChoice::Auto;
   int64_t simulationBudget = 0;
   std::optional<int64_t> maxBucketBytes;

@@ -141,6 +141,7 @@ static int run(Options &options) {
   for (const std::string &name : options.recompute)
     options.sweep.recompute.emplace_back(name, *symbolizeRecomputePolicy(name));
   options.sweep.offload = kOffloads.at(options.offload);
+  options.sweep.activations = kOffloads.at(options.activations);
   std::vector<NamedPath> read = {{"--config", options.sweep.config},
                                  {"--profile", options.costs.profile},
                                  {"--network", options.costs.network}};
@@ -245,6 +246,11 @@ int main(int argc, char **argv) {
                      "without")
           ->check(CLI::IsMember(kOffloads))
           ->capture_default_str();
+  app.add_option("--offload-activations", options.activations,
+                 "What blocks keep for their backward on the host: none; all; auto, where a step "
+                 "does not fit without, with --fits as much as is faster than to recompute it")
+      ->check(CLI::IsMember(kOffloads))
+      ->capture_default_str();
   addFusionFlag(app, options.sweep.fusion,
                 "Which elementwise operators become generated kernels, as of fsdpc: off, exact, "
                 "fast, or auto: fast for CUDA, off for CPUs");
@@ -266,12 +272,6 @@ int main(int argc, char **argv) {
           ->excludes(caps);
   for (CLI::Option *output : outputs)
     fits->excludes(output);
-  app.add_option("--offload-activations", options.activations,
-                 "Of --fits: what blocks keep for their backward on the host: none; all; auto: as "
-                 "much as is faster than to recompute it")
-      ->check(CLI::IsMember(kOffloads))
-      ->needs(fits)
-      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (fits->count() > 0) {
     if (options.fitsBytes == 0)

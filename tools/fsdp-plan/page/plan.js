@@ -4,9 +4,9 @@ const fitting = D.points.filter((p) => p.fits);
 const models = [...new Set(D.points.map((p) => p.model))];
 const rankCounts = [...new Set(D.points.map((p) => p.ranks))].sort((a, b) => a - b);
 const item = D.points.length ? D.points[0].item : "samples";
-const placeOfState = (p) => (p.offloadOptimizer === "all" ? "on host" : "on device");
+const onHost = (p) => [["state", p.offloadOptimizer], ["activations", p.offloadActivations]].filter((x) => x[1] === "all").map((x) => x[0]).join(", ") || "-";
 const differs = (get) => new Set(D.points.map(get)).size > 1;
-const placesDiffer = differs(placeOfState);
+const placesDiffer = differs(onHost);
 const replicasDiffer = differs((p) => p.replicas), microbatchesDiffer = differs((p) => p.microbatches);
 const syncsDiffer = differs((p) => p.gradientSync || "");
 const microbatchNs = (p) => p.stepNs / p.microbatches;
@@ -158,7 +158,7 @@ function showPoint(p, colour, event) {
     ["per rank", countText(p.itemsPerSecond / p.ranks)], ["MFU", shareText(p.mfu)], ["device hours per 10⁹ " + item, p.deviceHoursPer1e9Items.toFixed(1)]];
   if (p.replicas > 1) facts.unshift(["replicas", countText(p.replicas)]);
   if (p.microbatches > 1) facts.unshift(["microbatches, reduced", countText(p.microbatches) + ", " + p.gradientSync]);
-  if (placesDiffer) facts.push(["optimizer state", placeOfState(p)]);
+  if (placesDiffer) facts.push(["on host", onHost(p)]);
   if (p.percentile95Ns) facts.push(["95th percentile", timeText(p.percentile95Ns)]);
   if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
   showTip(meshName(p), facts, event.clientX, event.clientY, colour);
@@ -167,13 +167,13 @@ function showPoint(p, colour, event) {
 function fillTable() {
   const table = element("points"), head = make("tr");
   const hasJitter = D.points.some((p) => p.percentile95Ns);
-  for (const name of ["model", "ranks", ...(replicasDiffer ? ["replicas"] : []), ...(microbatchesDiffer ? ["microbatches"] : []), ...(syncsDiffer ? ["reduced"] : []), "recompute", ...(placesDiffer ? ["state"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
+  for (const name of ["model", "ranks", ...(replicasDiffer ? ["replicas"] : []), ...(microbatchesDiffer ? ["microbatches"] : []), ...(syncsDiffer ? ["reduced"] : []), "recompute", ...(placesDiffer ? ["on host"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
     head.append(make("th", name));
   table.replaceChildren(head);
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = make("tr"), cells = [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []), ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [placeOfState(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
+    const line = make("tr"), cells = [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []), ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
     if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
       timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
       countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks), shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1));
