@@ -4,8 +4,7 @@
 //
 //   path      first gather + all computation; an operation's end + its reduction + the rest;
 //             computation beside the collectives that no plan can avoid, which slow it down
-//   lanes     the work of a lane that no plan can avoid, from when its first collective may begin
-//             to the computation behind its last
+//   lanes     the work of the lanes that no plan can avoid
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept or gathered from chunks and of each collective that
 //             is merged
