@@ -133,6 +133,29 @@ TEST(FluidBound, CopiesAreWhole) {
   EXPECT_NEAR(fluid(makeRounds(300)).makespanNs, 300, kTolerance);
 }
 
+// A gather of chunks takes half the time of one from all ranks, but its copy takes all of its
+// memory: two of four fit beside the long operation, and those behind them wait.
+TEST(FluidBound, CopiesOfChunksAreWhole) {
+  Problem problem = makeOperations(9);
+  problem.meshes[0].gatherCost = {0, 1};
+  for (uint32_t i = 0; i < 4; ++i) {
+    problem.groups.push_back({std::to_string(i), 100, KeepRule::Never, Chunk{2, 10, 0, {0, .5}}});
+    problem.uses.push_back({i, i, i});
+    problem.operations[8 - i].durationNs = 10;
+  }
+  for (uint32_t i = 4; i-- > 0;)
+    problem.uses.push_back({i, 8 - i, 8 - i});
+  problem.operations[4].durationNs = 1000;
+  const double computeNs = 100 + 4 * 100 + 1000 + 4 * 10;
+  EXPECT_NEAR(fluid(problem).makespanNs, computeNs, kTolerance);
+  for (uint32_t i = 4; i < 9; ++i)
+    problem.operations[i].liveBytes = 760;
+  problem.memoryCapBytes = 1000;
+  // The third is launched where the second is used, the fourth where the third is.
+  EXPECT_LE(fluid(problem).makespanNs, computeNs + 2 * 40);
+  EXPECT_GT(fluid(problem).makespanNs, computeNs + 70);
+}
+
 TEST(FluidBound, ObeysKeepRules) {
   Problem problem = makeRounds(1000);
   problem.groups[0].keep = KeepRule::Never;
