@@ -94,8 +94,9 @@ std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t ro
     options.seed = flags.seed;
     options.simulationBudget = flags.budget;
     options.knownBoundNs = knownBoundNs;
-    options.merge = flags.buckets;
-    if (maxBucketBytes > 0)
+    if (!flags.buckets)
+      options.maxBucketBytes = 0;
+    else if (maxBucketBytes > 0)
       options.maxBucketBytes = maxBucketBytes;
     options.jitter = step.getJitter(flags.seed);
     std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);

@@ -38,7 +38,7 @@ TEST(RandomMove, GatesGathersNearTheirLaunch) {
     Draws draws(1);
     for (int i = 0; i < 5000; ++i) {
       Decisions next = start;
-      if (RandomMove(space, /*merge=*/false, launches, draws, next).make())
+      if (RandomMove(space, launches, draws, next).make())
         gates.insert(next.gathers.front().gate);
     }
     return gates;
@@ -66,7 +66,7 @@ TEST(RandomMove, LeavesDecisionsComplete) {
       launches[use] = problem.uses[use].first;
     Draws draws(seed);
     for (int i = 0; i < 500; ++i) {
-      RandomMove(space, /*merge=*/true, launches, draws, decisions).make();
+      RandomMove(space, launches, draws, decisions).make();
       std::vector<int> served(decisions.kept.begin(), decisions.kept.end());
       for (const Decisions::Gathers &bucket : decisions.gathers)
         for (uint32_t use : bucket.uses)
@@ -119,7 +119,7 @@ TEST(LocalSearch, ImprovesWithinItsBudget) {
     OptimizeOptions options{.simulationBudget = 300, .targetRatio = 0};
     Evaluator evaluator(problem, options);
     double firstNs = evaluator.evaluate(decideByPolicy(problem, Policy::Asap));
-    searchLocally(SearchSpace(problem), /*merge=*/true, seed, evaluator);
+    searchLocally(SearchSpace(problem), seed, evaluator);
     EXPECT_LE(evaluator.numSimulations(), 300);
     EXPECT_LE(evaluator.best().makespanNs, firstNs);
     EXPECT_DOUBLE_EQ(makespanNs(problem, evaluator.best().plan), evaluator.best().makespanNs);

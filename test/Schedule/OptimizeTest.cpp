@@ -96,7 +96,7 @@ TEST(Optimize, WaitsForReductionsAsLateAsThePeakAllows) {
   problem.reductions = {{0, 1, 5, 50, 10}, {1, 4, 5, 50, 10}};
   auto waits = [&] {
     std::vector<uint32_t> waits;
-    for (const ReductionBucket &bucket : solve(problem, {.merge = false}).plan.reductions)
+    for (const ReductionBucket &bucket : solve(problem, {.maxBucketBytes = 0}).plan.reductions)
       waits.push_back(bucket.wait);
     return waits;
   };
@@ -117,7 +117,7 @@ TEST(Optimize, MergesWhereLatencyDominates) {
   problem.groups = {{"a", 10}, {"b", 10}};
   problem.uses = {{0, 0, 0}, {1, 1, 1}};
   EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 140);
-  EXPECT_DOUBLE_EQ(solve(problem, {.merge = false}).makespanNs, 230);
+  EXPECT_DOUBLE_EQ(solve(problem, {.maxBucketBytes = 0}).makespanNs, 230);
 }
 
 // The same for gradients: 20 ns until both are ready, 100 + 20 for both, then the updates.
@@ -129,7 +129,7 @@ TEST(Optimize, MergesReductionsWhereLatencyDominates) {
   problem.groups = {{"a", 10}, {"b", 10}};
   problem.reductions = {{0, 1, 2, 10, 5}, {1, 2, 3, 10, 5}};
   EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 160);
-  EXPECT_DOUBLE_EQ(solve(problem, {.merge = false}).makespanNs, 240);
+  EXPECT_DOUBLE_EQ(solve(problem, {.maxBucketBytes = 0}).makespanNs, 240);
 }
 
 // A group that must stay gathered stays, one that must not does not, whatever it costs.

@@ -51,7 +51,10 @@ struct ListScheduleResult {
 /// scheduler.
 class ListScheduler {
 public:
-  explicit ListScheduler(const Problem &problem);
+  /// `maxBucketBytes`: that a launch of several members may move, gathered or not yet reduced;
+  /// larger buckets become several launches.
+  explicit ListScheduler(const Problem &problem,
+                         std::optional<int64_t> maxBucketBytes = std::nullopt);
   ~ListScheduler();
   ListScheduleResult operator()(const Decisions &decisions) const;
 
@@ -59,6 +62,7 @@ private:
   std::shared_ptr<const struct TaskContext> findContext(const Decisions &decisions) const;
 
   const Problem &problem;
+  const std::optional<int64_t> maxBucketBytes;
   const std::shared_ptr<const struct TaskContext> plain; // nothing is chunked
   mutable std::mutex mutex;                              // guards `last`
   mutable std::shared_ptr<const struct TaskContext> last;

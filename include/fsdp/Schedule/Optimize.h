@@ -23,9 +23,8 @@ struct OptimizeOptions {
   double targetRatio = 1.001;
   /// A bound that the caller knows, as of a problem with more memory: met, it ends the search.
   double knownBoundNs = 0;
-  /// Whether collectives may be merged into buckets.
-  bool merge = true;
-  /// The most bytes that a bucket of several members may move, gathered or not yet reduced.
+  /// The most bytes that a bucket of several members may move, gathered or not yet reduced. 0: each
+  /// collective is a launch of its own.
   std::optional<int64_t> maxBucketBytes = std::nullopt;
   /// Where means are within 0.2 %, prefer the plan whose 95th percentile is smaller.
   std::optional<Jitter> jitter = std::nullopt;

@@ -21,8 +21,9 @@ struct SummedDurations : NominalDurations {
 
 } // namespace
 
-ListScheduler::ListScheduler(const Problem &problem)
-    : problem(problem), plain(std::make_shared<TaskContext>(problem)), last(plain) {}
+ListScheduler::ListScheduler(const Problem &problem, std::optional<int64_t> maxBucketBytes)
+    : problem(problem), maxBucketBytes(maxBucketBytes),
+      plain(std::make_shared<TaskContext>(problem)), last(plain) {}
 
 ListScheduler::~ListScheduler() = default;
 
@@ -38,7 +39,7 @@ std::shared_ptr<const TaskContext> ListScheduler::findContext(const Decisions &d
 
 ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
   const std::shared_ptr<const TaskContext> context = findContext(decisions);
-  std::optional<Tasks> tasks = makeTasks(*context, decisions);
+  std::optional<Tasks> tasks = makeTasks(*context, decisions, maxBucketBytes);
   if (!tasks)
     return {};
   Placement placement(*context, decisions, *tasks);

@@ -65,13 +65,14 @@ static bool isComplete(const TaskContext &context, const Decisions &decisions) {
   return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
 }
 
-static GatherTask makeGatherTask(const TaskContext &context, const Decisions::Gathers &bucket) {
+static GatherTask makeGatherTask(const TaskContext &context, const std::vector<uint32_t> &bucket,
+                                 uint32_t gate) {
   const Problem &problem = context.problem;
   GatherTask task;
-  task.uses = bucket.uses;
+  task.uses = bucket;
   std::sort(task.uses.begin(), task.uses.end());
   task.first = problem.uses[task.uses.front()].first;
-  task.earliest = std::min(bucket.gate, task.first);
+  task.earliest = std::min(gate, task.first);
   for (uint32_t use : task.uses) {
     if (int32_t previous = context.previousUses[use]; previous >= 0)
       task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
@@ -196,47 +197,28 @@ bool LeastMemoryWalk::findRoom() {
   return next == tasks.reductions.size();
 }
 
-/// Members that meet other ranks are launches of their own: `ranksOf` tells them apart.
-template <typename RanksOf>
-static std::vector<std::vector<uint32_t>> splitByRanks(std::span<const uint32_t> bucket,
-                                                       RanksOf ranksOf) {
-  std::vector<std::vector<uint32_t>> parts;
-  for (uint32_t member : bucket) {
-    auto part = std::find_if(parts.begin(), parts.end(), [&](const std::vector<uint32_t> &part) {
-      return ranksOf(part.front()) == ranksOf(member);
-    });
-    if (part == parts.end())
-      part = parts.emplace(part);
-    part->push_back(member);
+/// Calls `make` with the launches of a bucket: members that meet the same ranks, which `ranksOf`
+/// tells apart, of at most `mostBytes`. A member that is larger is a launch of its own.
+template <typename RanksOf, typename BytesOf, typename Make>
+static void split(const std::vector<uint32_t> &bucket, int64_t mostBytes, RanksOf ranksOf,
+                  BytesOf bytesOf, Make make) {
+  std::vector<uint32_t> rest = bucket, part, others;
+  for (; !rest.empty(); rest.swap(others), others.clear(), part.clear()) {
+    int64_t bytes = 0;
+    bool isFull = false;
+    for (uint32_t member : rest) {
+      bool isOfPart = !isFull && ranksOf(member) == ranksOf(rest.front());
+      isFull |= isOfPart && !part.empty() && bytes + bytesOf(member) > mostBytes;
+      bytes += isOfPart ? bytesOf(member) : 0;
+      (isOfPart && !isFull ? part : others).push_back(member);
+    }
+    make(part);
   }
-  return parts;
-}
-
-static std::vector<Decisions::Gathers> splitGathers(const Problem &problem,
-                                                    const Decisions &decisions) {
-  std::vector<Decisions::Gathers> buckets;
-  for (const Decisions::Gathers &bucket : decisions.gathers)
-    for (std::vector<uint32_t> &part : splitByRanks(bucket.uses, [&](uint32_t use) {
-           return std::pair(problem.groups[problem.uses[use].group].mesh,
-                            !decisions.chunked.empty() && decisions.chunked[use]);
-         }))
-      buckets.push_back({std::move(part), bucket.gate});
-  return buckets;
-}
-
-static std::vector<std::vector<uint32_t>> splitReductions(const Problem &problem,
-                                                          const Decisions &decisions) {
-  std::vector<std::vector<uint32_t>> buckets;
-  for (const std::vector<uint32_t> &bucket : decisions.reductions)
-    for (std::vector<uint32_t> &part : splitByRanks(bucket, [&](uint32_t reduction) {
-           return problem.groups[problem.reductions[reduction].group].mesh;
-         }))
-      buckets.push_back(std::move(part));
-  return buckets;
 }
 
 std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
-                                               const Decisions &decisions) {
+                                               const Decisions &decisions,
+                                               std::optional<int64_t> maxBucketBytes) {
   const Problem &problem = context.problem;
   if (!isComplete(context, decisions))
     return std::nullopt;
@@ -249,29 +231,35 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   tasks.changes = context.reductionChanges;
   std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
   std::vector<int64_t> begins(problem.operations.size());
-  const bool hasMeshes = problem.meshes.size() > 1,
-             isSplit = hasMeshes || !decisions.chunked.empty();
-  const std::vector<Decisions::Gathers> gathers =
-      isSplit ? splitGathers(problem, decisions) : std::vector<Decisions::Gathers>();
-  const std::vector<std::vector<uint32_t>> reductions =
-      hasMeshes ? splitReductions(problem, decisions) : std::vector<std::vector<uint32_t>>();
-  for (const Decisions::Gathers &bucket : isSplit ? gathers : decisions.gathers) {
-    if (bucket.uses.empty())
-      continue;
-    GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, bucket));
-    if (task.earliest > task.first)
-      return std::nullopt;
-    begins[task.first] += task.bytes;
-    for (uint32_t use : task.uses)
-      tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
-  }
-  for (const std::vector<uint32_t> &bucket : hasMeshes ? reductions : decisions.reductions)
-    if (!bucket.empty()) {
-      ReductionTask &task =
-          tasks.reductions.emplace_back(makeReductionTask(problem, decisions, bucket));
-      if (task.ready > task.update)
-        return std::nullopt;
-    }
+  const int64_t mostBytes = maxBucketBytes.value_or(kUnlimited);
+  bool isPossible = true;
+  for (const Decisions::Gathers &bucket : decisions.gathers)
+    split(
+        bucket.uses, mostBytes,
+        [&](uint32_t use) {
+          return std::pair(problem.groups[problem.uses[use].group].mesh,
+                           !decisions.chunked.empty() && decisions.chunked[use]);
+        },
+        [&](uint32_t use) { return problem.groups[problem.uses[use].group].gatheredBytes; },
+        [&](const std::vector<uint32_t> &uses) {
+          GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, uses, bucket.gate));
+          isPossible &= task.earliest <= task.first;
+          begins[task.first] += task.bytes;
+          for (uint32_t use : task.uses)
+            tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+        });
+  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+    split(
+        bucket, mostBytes,
+        [&](uint32_t index) { return problem.groups[problem.reductions[index].group].mesh; },
+        [&](uint32_t index) { return problem.reductions[index].inputBytes; },
+        [&](const std::vector<uint32_t> &members) {
+          ReductionTask &task =
+              tasks.reductions.emplace_back(makeReductionTask(problem, decisions, members));
+          isPossible &= task.ready <= task.update;
+        });
+  if (!isPossible)
+    return std::nullopt;
   std::stable_sort(tasks.reductions.begin(), tasks.reductions.end(),
                    [](const auto &a, const auto &b) { return a.ready < b.ready; });
   if (!LeastMemoryWalk(problem, begins, prefetchCapBytes, tasks).findRoom())

@@ -64,7 +64,8 @@ struct TaskContext {
 bool mayChunkAll(const TaskContext &context, const Decisions &decisions);
 
 /// None if the decisions are incomplete, break a rule of a group, or fit no schedule.
-std::optional<Tasks> makeTasks(const TaskContext &context, const Decisions &decisions);
+std::optional<Tasks> makeTasks(const TaskContext &context, const Decisions &decisions,
+                               std::optional<int64_t> maxBucketBytes = std::nullopt);
 
 } // namespace fsdp::schedule
 

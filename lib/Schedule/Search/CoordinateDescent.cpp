@@ -14,9 +14,8 @@ namespace {
 
 class CoordinateDescent {
 public:
-  CoordinateDescent(const SearchSpace &space, const LowerBound &bound, bool merge,
-                    Evaluator &evaluator)
-      : space(space), problem(space.problem), bound(bound), merge(merge), evaluator(evaluator),
+  CoordinateDescent(const SearchSpace &space, const LowerBound &bound, Evaluator &evaluator)
+      : space(space), problem(space.problem), bound(bound), evaluator(evaluator),
         orders(orderKeeps(space, bound)),
         numReserved(space.mayChunk.empty() ? 0 : evaluator.numLeft() / 2) {}
 
@@ -44,7 +43,6 @@ private:
   const SearchSpace &space;
   const Problem &problem;
   const LowerBound &bound;
-  bool merge;
   Evaluator &evaluator;
   std::vector<std::vector<uint32_t>> orders;
   std::vector<std::vector<uint32_t>> chunkOrders; // none: none is gathered from chunks
@@ -189,8 +187,6 @@ void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyB
     tryRecipe(std::move(recipe));
   };
   tryMerging({});
-  if (!merge)
-    return;
   if (!bound.kept.empty())
     for (double offset : {0., .3, .6})
       tryMerging({Merging::Rounding, 0, offset});
@@ -216,8 +212,6 @@ static double latencyBytes(const CollectiveCost &cost) {
 void CoordinateDescent::descendYields(bool mayShareLane) {
   const double gatherBytes = latencyBytes(problem.meshes.front().gatherCost);
   for (double multiple : {0., 1., 4., 8., 16., 32.}) {
-    if (multiple > 0 && !merge)
-      return;
     for (double slowdown : {1., 1.05, 1.1, 1.2, 1.4})
       for (bool share : {false, true}) {
         Recipe recipe = current;
@@ -261,7 +255,7 @@ void CoordinateDescent::descendRounds() {
 void CoordinateDescent::run() {
   Recipe start;
   start.kept = space.alwaysKept;
-  if (merge && bound.kept.empty()) {
+  if (bound.kept.empty()) {
     start.gathers = {Merging::Threshold, 2 * latencyBytes(problem.meshes.front().gatherCost), 0};
     start.reductions = {Merging::Threshold, 2 * latencyBytes(problem.meshes.front().reduceCost), 0};
   }
@@ -290,6 +284,6 @@ void CoordinateDescent::run() {
 }
 
 void fsdp::schedule::descendCoordinates(const SearchSpace &space, const LowerBound &bound,
-                                        bool merge, Evaluator &evaluator) {
-  CoordinateDescent(space, bound, merge, evaluator).run();
+                                        Evaluator &evaluator) {
+  CoordinateDescent(space, bound, evaluator).run();
 }

@@ -55,52 +55,16 @@ static uint64_t hashOf(const Decisions &decisions) {
   return hash.get();
 }
 
-/// The bucket as several of at most `maxBytes`. A member that is larger is a bucket of its own.
-template <typename SizeOf>
-static std::vector<std::vector<uint32_t>> split(const std::vector<uint32_t> &bucket,
-                                                int64_t maxBytes, SizeOf sizeOf) {
-  std::vector<std::vector<uint32_t>> parts;
-  int64_t bytes = 0;
-  for (uint32_t member : bucket) {
-    if (parts.empty() || bytes + sizeOf(member) > maxBytes) {
-      parts.emplace_back();
-      bytes = 0;
-    }
-    parts.back().push_back(member);
-    bytes += sizeOf(member);
-  }
-  return parts;
-}
-
-static Decisions splitLargeBuckets(const Problem &problem, Decisions decisions, int64_t maxBytes) {
-  auto gathers = std::exchange(decisions.gathers, {});
-  for (const Decisions::Gathers &bucket : gathers)
-    for (std::vector<uint32_t> &part : split(bucket.uses, maxBytes, [&](uint32_t use) {
-           return problem.groups[problem.uses[use].group].gatheredBytes;
-         }))
-      decisions.gathers.push_back({std::move(part), bucket.gate});
-  auto reductions = std::exchange(decisions.reductions, {});
-  for (const std::vector<uint32_t> &bucket : reductions)
-    for (std::vector<uint32_t> &part : split(bucket, maxBytes, [&](uint32_t reduction) {
-           return problem.reductions[reduction].inputBytes;
-         }))
-      decisions.reductions.push_back(std::move(part));
-  return decisions;
-}
-
 Evaluator::Evaluator(const Problem &problem, const OptimizeOptions &options)
-    : problem(problem), options(options), schedule(problem), limit(options.simulationBudget) {}
+    : problem(problem), options(options), schedule(problem, options.maxBucketBytes),
+      limit(options.simulationBudget) {}
 
 bool Evaluator::isDone() const {
   double leastNs = std::max(boundNs, options.knownBoundNs);
   return (isFound() && best().makespanNs <= leastNs * options.targetRatio) || simulations >= limit;
 }
 
-double Evaluator::evaluate(const Decisions &wanted) {
-  Decisions limited;
-  if (options.maxBucketBytes)
-    limited = splitLargeBuckets(problem, wanted, *options.maxBucketBytes);
-  const Decisions &decisions = options.maxBucketBytes ? limited : wanted;
+double Evaluator::evaluate(const Decisions &decisions) {
   auto [entry, isNew] = tried.try_emplace(hashOf(decisions), 0.);
   if (!isNew)
     return entry->second;

@@ -31,9 +31,8 @@ class Evaluator {
 public:
   Evaluator(const Problem &problem, const OptimizeOptions &options);
 
-  /// The makespan of the list schedule; infinity if there is none. Buckets above the options' limit
-  /// are split first.
-  double evaluate(const Decisions &wanted);
+  /// The makespan of the list schedule; infinity if there is none.
+  double evaluate(const Decisions &decisions);
   /// By use, where the decisions that were simulated last launch its gather.
   const std::vector<uint32_t> &lastLaunches() const { return launches; }
   /// Considers a plan that another algorithm made, without buckets of several members.

@@ -9,8 +9,7 @@
 
 using namespace fsdp::schedule;
 
-void fsdp::schedule::searchLocally(const SearchSpace &space, bool merge, uint64_t seed,
-                                   Evaluator &evaluator) {
+void fsdp::schedule::searchLocally(const SearchSpace &space, uint64_t seed, Evaluator &evaluator) {
   EvaluatedDecisions current = evaluator.bestDecisions();
   if (std::isinf(current.makespanNs))
     return;
@@ -25,7 +24,7 @@ void fsdp::schedule::searchLocally(const SearchSpace &space, bool merge, uint64_
   constexpr int64_t kMovesPerSimulation = 4;
   for (int64_t moves = 0; !evaluator.isDone() && moves < kMovesPerSimulation * budget; ++moves) {
     Decisions next = current.decisions;
-    if (!RandomMove(space, merge, launches, draws, next).make())
+    if (!RandomMove(space, launches, draws, next).make())
       continue;
     int64_t before = evaluator.numSimulations();
     double nextNs = evaluator.evaluate(next);

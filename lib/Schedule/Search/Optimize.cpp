@@ -65,10 +65,10 @@ void Optimizer::solveProgram() {
 void Optimizer::search() {
   evaluator.limitSimulations(options.simulationBudget / 2);
   evaluator.setOrigin("coordinate descent");
-  descendCoordinates(space, bound, options.merge, evaluator);
+  descendCoordinates(space, bound, evaluator);
   evaluator.limitSimulations(options.simulationBudget);
   evaluator.setOrigin("local search");
-  searchLocally(space, options.merge, options.seed, evaluator);
+  searchLocally(space, options.seed, evaluator);
 }
 
 /// Adds plans that keep as much as fits and launch everything as early as possible: they depend

@@ -81,7 +81,7 @@ static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
 /// Merges bucket i with the next one, splits it, or shifts the next one's first member into it.
 template <typename Bucket>
 bool RandomMove::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
-  if (!merge || buckets.size() < 2)
+  if (buckets.size() < 2)
     return false;
   bool isMerge = draws.fraction() < mergeShare, changed = false;
   Pattern pattern = choosePattern(buckets.size() - 1);
@@ -228,14 +228,12 @@ bool RandomMove::rebuildGathers() {
   size_t end = draws.fraction() < .3 ? next.gathers.size()
                                      : begin + 1 + draws.below(next.gathers.size() - begin);
   size_t after = next.gathers.size() - end;
-  if (merge) {
-    constexpr size_t kMembers[] = {1, 1, 2, 2, 3, 4, 5, 6, 8, 12};
-    uint32_t from = space.firstOf(next.gathers[begin].uses.front());
-    uint32_t to = space.firstOf(next.gathers[end - 1].uses.back());
-    rebuild(next.gathers, begin, end, kMembers[draws.below(std::size(kMembers))]);
-    if (draws.fraction() < .4)
-      rebuildReductions(from, to);
-  }
+  constexpr size_t kMembers[] = {1, 1, 2, 2, 3, 4, 5, 6, 8, 12};
+  uint32_t from = space.firstOf(next.gathers[begin].uses.front());
+  uint32_t to = space.firstOf(next.gathers[end - 1].uses.back());
+  rebuild(next.gathers, begin, end, kMembers[draws.below(std::size(kMembers))]);
+  if (draws.fraction() < .4)
+    rebuildReductions(from, to);
   end = next.gathers.size() - after;
   double choice = draws.fraction();
   if (choice < .5) {
@@ -255,7 +253,7 @@ bool RandomMove::rebuildReductions(uint32_t from, uint32_t to) {
   auto first = next.reductions.begin(), last = next.reductions.end();
   auto begin = std::lower_bound(first, last, from, isReadyBefore);
   auto end = std::lower_bound(begin, last, to, isReadyBefore);
-  if (!merge || begin == end)
+  if (begin == end)
     return false;
   rebuild(next.reductions, size_t(begin - first), size_t(end - first), 1 + draws.below(3));
   return true;

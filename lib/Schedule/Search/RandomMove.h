@@ -18,9 +18,9 @@ class RandomMove {
 public:
   /// `next` is what changes; `launches`, by use, says where its plan launches gathers, and may be
   /// empty.
-  RandomMove(const SearchSpace &space, bool merge, std::span<const uint32_t> launches, Draws &draws,
+  RandomMove(const SearchSpace &space, std::span<const uint32_t> launches, Draws &draws,
              Decisions &next)
-      : space(space), merge(merge), launches(launches), draws(draws), next(next) {}
+      : space(space), launches(launches), draws(draws), next(next) {}
 
   /// False if there was nothing to change.
   bool make();
@@ -48,7 +48,6 @@ private:
   bool gatherFromChunks(uint32_t use);
 
   const SearchSpace &space;
-  const bool merge;
   const std::span<const uint32_t> launches;
   Draws &draws;
   Decisions &next;
