@@ -116,6 +116,7 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
                                           ? schedule::KeepRule::Free
                                           : schedule::KeepRule::Never});
     problem.problem.groups.back().mesh = findMesh(info);
+    problem.numRanks = std::max<int64_t>(problem.numRanks, info.getShards() * info.replicas);
   }
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();

@@ -10,15 +10,17 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::explain;
 
-/// "mean 962.0 ms, 95 % within 965.1 ms (200 draws, seed 0; computation 2.0 %, network 5.0 %)".
+/// "mean 962.0 ms, 95 % within 965.1 ms (200 draws, seed 0; computation 2.0 % on each of 8 ranks,
+/// network 5.0 %)".
 static std::string describeJitter(const ExplainedModule &explained,
                                   const schedule::Jitter &jitter) {
   schedule::JitteredMakespan makespan =
       schedule::simulate(explained.problem, explained.plan, jitter);
   return "mean " + formatTime(makespan.meanNs) + ", 95 % within " +
          formatTime(makespan.percentile95Ns) + " (" +
-         llvm::formatv("{0} draws, seed {1}; computation {2:f1} %, network {3:f1} %)",
-                       jitter.samples, jitter.seed, jitter.computeSpread * 100,
+         llvm::formatv("{0} draws, seed {1}; computation {2:f1} % on each of {3} ranks, network "
+                       "{4:f1} %)",
+                       jitter.samples, jitter.seed, jitter.computeSpread * 100, jitter.ranks,
                        jitter.networkSpread * 100)
              .str();
 }

@@ -81,6 +81,7 @@ void PredictionWriter::writeJitter() {
     out.attribute("percentile95_ns", toNs(makespan.percentile95Ns));
     out.attribute("draws", jitter->samples);
     out.attribute("seed", jitter->seed);
+    out.attribute("ranks", jitter->ranks);
     out.attribute("compute_spread", jitter->computeSpread);
     out.attribute("network_spread", jitter->networkSpread);
   });

@@ -113,13 +113,16 @@ struct ScheduleProblem {
   std::vector<OperationRange> ranges;
   /// Relative standard deviations, as the cost model has them; of computation, by duration.
   double computeSpread = 0, networkSpread = 0;
+  int64_t numRanks = 1; // that wait for each other
 
   /// How much durations vary; none where nothing says it.
   std::optional<schedule::Jitter> getJitter(uint64_t seed = 0) const {
     if (computeSpread <= 0 && networkSpread <= 0)
       return std::nullopt;
-    return schedule::Jitter{
-        .computeSpread = computeSpread, .networkSpread = networkSpread, .seed = seed};
+    return schedule::Jitter{.computeSpread = computeSpread,
+                            .networkSpread = networkSpread,
+                            .ranks = static_cast<uint32_t>(numRanks),
+                            .seed = seed};
   }
 };
 

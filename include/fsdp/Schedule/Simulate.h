@@ -38,10 +38,13 @@ Timeline simulate(const Problem &problem, const Plan &plan);
 /// The makespan alone, faster.
 double makespanNs(const Problem &problem, const Plan &plan);
 
-/// Random variation of durations: each operation's and each collective's duration is multiplied by
-/// an independent log-normal factor of mean 1 and this relative standard deviation.
+/// Random variation of durations: log-normal factors of mean 1 and this relative standard
+/// deviation. Each collective has one. Of computation each stretch between events of the problem
+/// (a use begins or ends, gradients are ready, an update) has one on each rank: the ranks meet in
+/// collectives, and wait there for the slowest, so that the largest of these factors counts.
 struct Jitter {
   double computeSpread = 0, networkSpread = 0;
+  uint32_t ranks = 1;
   uint32_t samples = 200;
   uint64_t seed = 0;
 };

@@ -11,6 +11,7 @@
 #include "Replay.h"
 
 #include <cmath>
+#include <initializer_list>
 
 using namespace fsdp::schedule;
 
@@ -41,43 +42,57 @@ double exponential(double x) {
   return std::ldexp(sum, int(power));
 }
 
-/// Standard normal numbers by Marsaglia's polar method.
-class Normal {
-public:
-  explicit Normal(uint64_t seed) : draws(seed) {}
+/// 1 - exp(x) for x of at most 0.
+double oneLessExponential(double x) {
+  if (x < -0.5)
+    return 1 - exponential(x);
+  double sum = 1;
+  for (int i = 16; i > 1; --i)
+    sum = 1 + sum * x / i;
+  return -x * sum;
+}
 
-  double operator()() {
-    if (spare) {
-      double value = *spare;
-      spare.reset();
-      return value;
-    }
-    double x, y, square;
-    do {
-      x = uniform();
-      y = uniform();
-      square = x * x + y * y;
-    } while (square >= 1 || square == 0);
-    double factor = std::sqrt(-2 * naturalLog(square) / square);
-    spare = y * factor;
-    return x * factor;
+double polynomial(double x, std::initializer_list<double> coefficients) {
+  double sum = 0;
+  for (double coefficient : coefficients)
+    sum = sum * x + coefficient;
+  return sum;
+}
+
+/// What a standard normal number exceeds with this probability, to about 1e-9 (Acklam 2003).
+double normalAbove(double probability) {
+  if (probability > 0.5)
+    return -normalAbove(1 - probability);
+  if (probability < 0.02425) {
+    double x = std::sqrt(-2 * naturalLog(probability));
+    return -polynomial(x, {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838,
+                           -2.549732539343734, 4.374664141464968, 2.938163982698783}) /
+           polynomial(x, {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996,
+                          3.754408661907416, 1});
   }
+  double x = 0.5 - probability;
+  return x *
+         polynomial(x * x, {-3.969683028665376e+01, 2.209460984245205e+02, -2.759285104469687e+02,
+                            1.383577518672690e+02, -3.066479806614716e+01, 2.506628277459239}) /
+         polynomial(x * x, {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02,
+                            6.680131188771972e+01, -1.328068155288572e+01, 1});
+}
 
-private:
-  /// In [-1, 1).
-  double uniform() { return 2 * draws.fraction() - 1; }
-
-  Draws draws;
-  std::optional<double> spare;
-};
+/// The largest of so many standard normal numbers: it is below x with the probability that one of
+/// them is, to the power of their number.
+double drawLargest(Draws &draws, uint32_t count) {
+  double logarithm = naturalLog(std::max(draws.fraction(), 0x1p-53)) / count;
+  return normalAbove(oneLessExponential(logarithm));
+}
 
 /// Log-normal of mean 1.
 struct Spread {
   explicit Spread(double relativeDeviation)
       : variance(naturalLog(1 + relativeDeviation * relativeDeviation)),
         deviation(std::sqrt(variance)) {}
-  double draw(Normal &normal) const {
-    return variance == 0 ? 1 : exponential(deviation * normal() - variance / 2);
+  /// The largest of `count`.
+  double draw(Draws &draws, uint32_t count = 1) const {
+    return variance == 0 ? 1 : exponential(deviation * drawLargest(draws, count) - variance / 2);
   }
   double variance, deviation; // of the logarithm
 };
@@ -87,17 +102,26 @@ class JitteredDurations {
 public:
   JitteredDurations(const Problem &problem, const Jitter &jitter)
       : problem(problem), compute(jitter.computeSpread), network(jitter.networkSpread),
-        computeNormal(jitter.seed), networkNormal(~jitter.seed),
-        endNs(problem.operations.size() + 1), useFactors(problem.uses.size()),
-        reductionFactors(problem.reductions.size()) {}
+        ranks(jitter.ranks), computeDraws(jitter.seed), networkDraws(~jitter.seed),
+        isStretch(problem.operations.size() + 1), endNs(problem.operations.size() + 1),
+        useFactors(problem.uses.size()), reductionFactors(problem.reductions.size()) {
+    for (const Use &use : problem.uses)
+      isStretch[use.first] = isStretch[use.last + 1] = true;
+    for (const Reduction &reduction : problem.reductions)
+      isStretch[reduction.ready] = isStretch[reduction.update] = true;
+  }
 
   void draw() {
-    for (size_t i = 0; i < problem.operations.size(); ++i)
-      endNs[i + 1] = endNs[i] + problem.operations[i].durationNs * compute.draw(computeNormal);
+    double factor = 1;
+    for (size_t i = 0; i < problem.operations.size(); ++i) {
+      if (i == 0 || isStretch[i])
+        factor = compute.draw(computeDraws, ranks);
+      endNs[i + 1] = endNs[i] + problem.operations[i].durationNs * factor;
+    }
     for (double &factor : useFactors)
-      factor = network.draw(networkNormal);
+      factor = network.draw(networkDraws);
     for (double &factor : reductionFactors)
-      factor = network.draw(networkNormal);
+      factor = network.draw(networkDraws);
   }
 
   double ofOperations(uint32_t first, uint32_t end) const { return endNs[end] - endNs[first]; }
@@ -110,7 +134,9 @@ public:
 private:
   const Problem &problem;
   const Spread compute, network;
-  Normal computeNormal, networkNormal;
+  const uint32_t ranks;
+  Draws computeDraws, networkDraws;
+  std::vector<uint8_t> isStretch; // by position: whether a stretch begins
   std::vector<double> endNs; // when computation that never waits has passed each operation
   std::vector<double> useFactors, reductionFactors;
 };
