@@ -52,6 +52,7 @@ public:
   double getComputeContention() const override { return network.computeContention; }
   bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }
   int64_t getMemoryBytes() const override { return device.memoryBytes; }
+  int64_t getReservedBytes() const override { return device.reservedBytes; }
   std::string describeSources() const override;
 
 private:

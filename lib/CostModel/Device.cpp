@@ -6,6 +6,9 @@
 //             Blackwell architecture technical brief, HGX B200 at 1,000 W (2024). f32 is that of
 //             CUDA cores: torch leaves TF32 off for products by default.
 //   memory    bytes that nvidia-smi reports for the device.
+//   reserved  a context with torch's kernels (0.5 GiB), the buffers of NCCL's communicators for
+//             gathers, reductions and what ranks tell each other (0.25 GiB each), workspaces of
+//             cuBLAS and cuDNN. Estimates.
 //   products  cuBLAS reaches 780 of H100's 989 TFLOPS at its best shape (gist.github.com/Chillee/
 //             2ec89696db8b7ed1c24461159e325405); shapes of training steps reach less. Estimates.
 //   attention torch's flash attention on H100 runs at 287 to 304 TFLOPS for heads of 128
@@ -49,6 +52,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2500,
      .memoryBytes = 81920 * kMiB,
+     .reservedBytes = 1344 * kMiB,
      .network = "dgx-a100"},
     {.name = "h100",
      .fullName = "NVIDIA H100 SXM",
@@ -63,6 +67,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 81559 * kMiB,
+     .reservedBytes = 1344 * kMiB,
      .network = "dgx-h100"},
     {.name = "h200",
      .fullName = "NVIDIA H200 SXM",
@@ -77,6 +82,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 143771 * kMiB,
+     .reservedBytes = 1344 * kMiB,
      .network = "dgx-h200"},
     {.name = "b200",
      .fullName = "NVIDIA HGX B200",
@@ -91,6 +97,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 183359 * kMiB,
+     .reservedBytes = 1344 * kMiB,
      .network = "dgx-b200"},
     {.name = "cpu",
      .fullName = "one thread of a server CPU",
@@ -105,6 +112,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0,
      .kernelNs = 800,
      .memoryBytes = 0,
+     .reservedBytes = 0,
      .network = "shared-memory"},
 };
 

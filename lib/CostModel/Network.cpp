@@ -81,7 +81,9 @@ static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind
     if (isTree)
       hops = 2 * (l == 0 ? members - 1
                          : static_cast<double>(llvm::Log2_64_Ceil(uint64_t(uses[l].members))));
-    cost.latencyNs += hops * level.hopNs;
+    bool isAlone = l > 0 && uses[l].inside == 1;
+    cost.latencyNs +=
+        hops * (isTree || isAlone ? level.treeHopNs.value_or(level.hopNs) : level.hopNs);
   }
   double n = static_cast<double>(ranks);
   cost.nsPerByte = network.algorithm == CollectiveAlgorithm::Ring ? (n - 1) / n / slowest * 1e9

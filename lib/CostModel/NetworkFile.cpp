@@ -35,11 +35,12 @@ static bool fromJSON(const llvm::json::Value &value, CollectiveAlgorithm &algori
 static bool fromJSON(const llvm::json::Value &value, NetworkLevel &level, llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
   if (!object || !object.map("name", level.name) || !object.map("units", level.units) ||
-      !object.map("hopNs", level.hopNs) || !object.map("bytesPerSec", level.bytesPerSec) ||
-      !object.mapOptional("source", level.source))
+      !object.map("hopNs", level.hopNs) || !object.map("treeHopNs", level.treeHopNs) ||
+      !object.map("bytesPerSec", level.bytesPerSec) || !object.mapOptional("source", level.source))
     return false;
   return checkAtLeast(level.units, 0, path.field("units")) &&
          checkAtLeast(level.hopNs, 0, path.field("hopNs")) &&
+         checkAtLeast(level.treeHopNs.value_or(0), 0, path.field("treeHopNs")) &&
          checkPositive(level.bytesPerSec, path.field("bytesPerSec"));
 }
 
@@ -132,6 +133,8 @@ void fsdp::cost::writeNetwork(const Network &network, llvm::raw_ostream &os) {
             json.attribute("name", level.name);
             json.attribute("units", level.units);
             json.attribute("hopNs", level.hopNs);
+            if (level.treeHopNs)
+              json.attribute("treeHopNs", *level.treeHopNs);
             json.attribute("bytesPerSec", level.bytesPerSec);
             json.attribute("source", level.source);
           });

@@ -2,8 +2,11 @@
 //
 // Sources
 //
-//   latencies   NCCL 2.18, src/graph/tuning.cc, ring, protocol LL128 (microseconds): 10.0 per
-//               collective, 1.9 per NVLink hop, 4.0 per hop over the network.
+//   latencies   NCCL 2.28, src/graph/tuning.cc, protocol LL128 (microseconds): 14.0 per collective;
+//               ring 1.9 per NVLink hop, 4.0 per hop over the network; tree, and a ring of one GPU
+//               per node, 1.25 and 8.5. Left out: NVLS inside a node (25, where a ring of 8 takes
+//               27.3), and PAT between nodes of one GPU each, which NCCL takes for small sizes: its
+//               rate is 0.75 of a ring's.
 //   NVLink      H100, 8 GPUs: 360 GB/s bus bandwidth of all-gather, "exactly what we'd expect"
 //               (github.com/NVIDIA/nccl-tests/issues/326), 0.8 of 450 GB/s per direction. B200: 0.8
 //               of 900 GB/s, no measurement found. A100: 0.77 of 300 GB/s, likewise.
@@ -22,7 +25,8 @@
 
 using namespace fsdp::cost;
 
-static constexpr double kNvlinkHopNs = 1900, kNetworkHopNs = 4000, kBaseNs = 10000;
+static constexpr double kNvlinkHopNs = 1900, kNvlinkTreeHopNs = 1250, kNetworkHopNs = 4000,
+                        kNetworkTreeHopNs = 8500, kBaseNs = 14000;
 static constexpr int64_t kGpusPerNode = 8;
 
 static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *adapter,
@@ -32,8 +36,9 @@ static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *a
   network.source = "NVIDIA data sheets, NCCL's tuning model";
   network.baseNs = kBaseNs;
   network.levels = {
-      {"NVLink", kGpusPerNode, kNvlinkHopNs, nvlinkBytesPerSec, "nccl-tests issue 326"},
-      {adapter, 0, kNetworkHopNs, adapterBytesPerSec, "nccl-tests issue 290"}};
+      {"NVLink", kGpusPerNode, kNvlinkHopNs, kNvlinkTreeHopNs, nvlinkBytesPerSec,
+       "nccl-tests issue 326"},
+      {adapter, 0, kNetworkHopNs, kNetworkTreeHopNs, adapterBytesPerSec, "nccl-tests issue 290"}};
   network.laneContention = 2;
   network.computeContention = computeContention;
   return network;

@@ -12,7 +12,8 @@ static Network makeNetwork(CollectiveAlgorithm algorithm) {
   network.name = "test";
   network.algorithm = algorithm;
   network.baseNs = 1000;
-  network.levels = {{"inside", 4, 100, 100e9, ""}, {"between", 0, 500, 10e9, ""}};
+  network.levels = {{"inside", 4, 100, std::nullopt, 100e9, ""},
+                    {"between", 0, 500, std::nullopt, 10e9, ""}};
   return network;
 }
 
@@ -68,6 +69,19 @@ TEST(Network, RanksThatAreApart) {
   CollectiveCost both = network.getCost(CollectiveKind::AllReduce, 4, /*stride=*/2);
   EXPECT_DOUBLE_EQ(both.latencyNs, 1000 + 2 * (100 + 500));
   EXPECT_DOUBLE_EQ(both.nsPerByte, 2 * 3. / 4 / 20);
+}
+
+// So do hops of a ring whose ranks are alone in their nodes.
+TEST(Network, TreesHaveHopsOfTheirOwn) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  network.levels[0].treeHopNs = 50;
+  network.levels[1].treeHopNs = 800;
+  EXPECT_DOUBLE_EQ(network.getCost(CollectiveKind::AllReduce, 32).latencyNs,
+                   1000 + 2 * (3 * 50 + 3 * 800));
+  EXPECT_DOUBLE_EQ(network.getCost(CollectiveKind::AllGather, 12).latencyNs,
+                   1000 + 9 * 100 + 2 * 500);
+  EXPECT_DOUBLE_EQ(network.getCost(CollectiveKind::AllGather, 3, /*stride=*/4).latencyNs,
+                   1000 + 2 * 800);
 }
 
 TEST(Network, RingLatencyGrowsWithRanks) {

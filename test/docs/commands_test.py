@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 r"""Runs the commands that pages show and compares what they show of the output.
 
-  commands_test.py PAGE... --tools BIN --source ROOT [--all]
+  commands_test.py PAGE... --tools BIN --source ROOT [--all] [--update]
 
 A command begins with `$ ` in an indented block; `\` at the end of a line continues it. What follows, up to
 the next command or the end of the block, is its output: `...` as a line stands for any lines, at the end of a
 line for any text, and `~` before a figure says that it differs between machines or runs. Spaces count as one.
 A command must succeed, unless the page shows an error; fsdp-diff's status 1 says that files differ. All commands
-run in one folder, in order; those of a block behind `<!-- slow -->` with --all only.
+run in one folder, in order; those of a block behind `<!-- slow -->` with --all only. --update writes what commands
+print now into the pages: lines that differ in figures alone, and whole outputs where nothing is left out.
 """
 
 import argparse
@@ -75,18 +76,47 @@ def compare(expected, output):
     return None
 
 
+def skeleton_of(line):
+    """What a line says besides figures, their units and the spaces between."""
+    return re.sub(r"~?[0-9][0-9.,]*( ?[numkKMGT]?i?[sB]\b)?", "#", " ".join(line.removesuffix("...").split()))
+
+
+def update(text, expected, output):
+    """The page's text with what the command prints now."""
+    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+    shown = "".join(f"    {line}\n" for line in expected)
+    assert shown in text, "an output with empty lines is updated by hand"
+    if not any(line.endswith("...") or "~" in line for line in expected):
+        return text.replace(shown, "".join(f"    {line}\n" for line in lines), 1)
+    new, at = [], 0
+    for line in expected:
+        found = [i for i in range(at, len(lines)) if line.strip() != "..." and pattern_of(line.strip()).match(lines[i].strip())]
+        alike = [i for i in range(at, len(lines)) if skeleton_of(lines[i]).startswith(skeleton_of(line))]
+        if line.strip() == "..." or found or not alike:
+            new.append(line)
+            continue
+        at = alike[0] + 1
+        printed = lines[alike[0]]
+        if line.endswith("..."):
+            words = len(line.removesuffix("...").split())
+            printed = " ".join(printed.split()[:words]) + " ..."
+        new.append(printed)
+    return text.replace(shown, "".join(f"    {line}\n" for line in new), 1)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("pages", type=pathlib.Path, nargs="+")
     parser.add_argument("--tools", type=pathlib.Path, required=True)
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--all", action="store_true", help="slow commands, too")
+    parser.add_argument("--update", action="store_true", help="write what commands print now into the pages")
     arguments = parser.parse_args()
     commands = []
     for page in arguments.pages:
         found = find_commands(page.read_text(), arguments.all)
         assert found, f"{page} shows no commands"
-        commands += found
+        commands += [(page, *command) for command in found]
     launchers = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI_", "SLURM_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(launchers)}
     python = pathlib.Path(sys.executable).parent
@@ -94,7 +124,7 @@ def main():
     problems = 0
     with tempfile.TemporaryDirectory(prefix="fsdpc-docs-") as folder:
         os.symlink(arguments.source / "tools", os.path.join(folder, "tools"))
-        for command, expected in commands:
+        for page, command, expected in commands:
             if re.match(r"PATH=\S+$", command):
                 continue
             run = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, timeout=LIMIT_S,
@@ -104,7 +134,10 @@ def main():
             problem = compare(expected, output)
             if (run.returncode != 0) != expects_failure(command, expected):
                 problem = f"exit status {run.returncode}"
-            if problem:
+            if problem and arguments.update and expected and problem[:4] != "exit":
+                page.write_text(update(page.read_text(), expected, output))
+                print(f"{page.name}: $ {command}\n  {problem}".replace("\n", "\n  "))
+            elif problem:
                 problems += 1
                 print(f"$ {command}\n{problem}\nAll of its output:\n{output}")
     print(f"{len(commands)} commands, {problems} problems")

@@ -47,7 +47,7 @@ static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
   pipeline.networkJitter = options.costs.networkJitter;
   pipeline.upTo = phase;
   if (isCapped)
-    pipeline.memoryCap = std::to_string(options.capBytes);
+    pipeline.memoryCap = std::to_string(options.capBytes - options.reservedBytes);
   PassManager manager(module.getContext());
   buildPipeline(manager, pipeline);
   return manager.run(module);
@@ -123,6 +123,7 @@ FailureOr<std::vector<Fit>> fsdp::plan_tool::findFits(ModuleOp captured, const s
     fit.model = model;
     fit.ranks = size.getRanks();
     fit.replicas = size.replicas;
+    fit.reservedBytes = options.reservedBytes;
     fit.itemsPerStep = items * fit.ranks * sweep.microbatches.front();
     fit.item = item;
     fit.peakNs = peakNs * static_cast<double>(sweep.microbatches.front());
@@ -150,6 +151,7 @@ static void printMemory(const Fit &fit, int64_t capBytes, llvm::raw_ostream &os)
     add(getName(MemoryCategory(i)), fit.peakBytes[i]);
   add("holes", fit.arenaBytes - getTotal(fit.peakBytes));
   add("beside the arena", fit.scratchBytes);
+  add("driver, libraries", fit.reservedBytes);
   add("to spare", capBytes - fit.getNeededBytes());
   table.print(os, 2);
 }
@@ -164,6 +166,9 @@ void fsdp::plan_tool::printFits(llvm::ArrayRef<Fit> fits, int64_t capBytes, llvm
       os << "no: " << fit.refusal.front() << '\n';
       for (const std::string &line : llvm::ArrayRef(fit.refusal).drop_front())
         os << "  " << line << '\n';
+      if (fit.reservedBytes > 0)
+        os << "  beside " << formatBytes(fit.reservedBytes)
+           << " that are reserved for the driver and libraries\n";
       continue;
     }
     double itemsPerSec = static_cast<double>(fit.itemsPerStep) / (fit.stepNs / 1e9);

@@ -10,7 +10,8 @@
 namespace fsdp::plan_tool {
 
 struct FitOptions {
-  int64_t capBytes = 0; // of the device, what operators allocate beside the arena included
+  int64_t capBytes = 0;      // of the device, what operators allocate beside the arena included
+  int64_t reservedBytes = 0; // of these, for the driver and libraries
   RecomputePolicy recompute = RecomputePolicy::Auto;
   OffloadPolicy offload = OffloadPolicy::Auto;
   OffloadPolicy activations = OffloadPolicy::None;
@@ -26,13 +27,13 @@ struct Fit {
   // What follows is of a step that fits.
   std::vector<std::string> choices;    // "recompute full in 3 of 33 groups"
   explain::MemoryBytes peakBytes = {}; // by category, where the most is live
-  int64_t arenaBytes = 0, scratchBytes = 0;
+  int64_t arenaBytes = 0, scratchBytes = 0, reservedBytes = 0;
   bool areTemporariesKnown = false;
   double stepNs = 0, peakNs = 0; // as a sweep's
   int64_t itemsPerStep = 0;      // all ranks together
   std::string item;              // "tokens" or "samples"
 
-  int64_t getNeededBytes() const { return arenaBytes + scratchBytes; }
+  int64_t getNeededBytes() const { return arenaBytes + scratchBytes + reservedBytes; }
 };
 
 /// Tries the module on each number of ranks. Diagnoses what is wrong with it, but for its size.

@@ -238,7 +238,8 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
   std::string minimumPlace = getModuleName(leanest.lookup(minimum.operation));
   std::vector<int64_t> caps = capBytes;
   if (caps.empty())
-    caps = chooseCaps(minimumBytes, costs.getMemoryBytes());
+    caps = chooseCaps(minimumBytes,
+                      std::max<int64_t>(0, costs.getMemoryBytes() - options.reservedBytes));
   for (int64_t cap : caps) {
     SweepPoint point = common;
     point.onHost = mesh.onHost;

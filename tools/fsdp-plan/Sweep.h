@@ -70,6 +70,7 @@ struct SweepOptions {
   std::vector<std::string> gradientSync = {"each"}; // likewise, of several microbatches
   /// Ascending. Empty: fractions of the least peak, and the device's memory.
   std::vector<int64_t> capBytes;
+  int64_t reservedBytes = 0; // of the device's memory, for the driver and libraries
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
   /// `Auto`: where a step does not fit without.
   OffloadPolicy offload = OffloadPolicy::None, activations = OffloadPolicy::None;

@@ -9,6 +9,7 @@
 #include "Reports.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
+#include "fsdp/Explain/Quantities.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "passes/VerifyPhase.h"
@@ -30,6 +31,7 @@ struct Options {
   std::string mesh = "dp=8..16384", offload = "none", activations = "none", json, csv, html;
   int64_t maxBucketBytes = 0; // 0: no limit
   int64_t fitsBytes = 0;      // 0: a sweep
+  int64_t reservedBytes = -1; // less than 0: the device's
   bool triesReplicas = false;
   cost::CostOptions costs;
   SweepOptions sweep;
@@ -117,8 +119,12 @@ static std::string getModelName(const Options &options, const std::string &path)
 
 /// What was asked for besides the cap; several policies of recomputation are refused before.
 static FitOptions getFit(const Options &options) {
-  return {options.fitsBytes, *symbolizeRecomputePolicy(options.recompute.front()),
-          kOffloads.at(options.offload), kOffloads.at(options.activations), options.costs};
+  return {options.fitsBytes,
+          options.sweep.reservedBytes,
+          *symbolizeRecomputePolicy(options.recompute.front()),
+          kOffloads.at(options.offload),
+          kOffloads.at(options.activations),
+          options.costs};
 }
 
 static int run(Options &options) {
@@ -153,6 +159,13 @@ static int run(Options &options) {
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
     return fail(costs.takeError());
+
+  options.sweep.reservedBytes =
+      options.reservedBytes >= 0 ? options.reservedBytes : (*costs)->getReservedBytes();
+  if (options.fitsBytes > 0 && options.fitsBytes <= options.sweep.reservedBytes)
+    return fail("--fits: of " + explain::formatBytes(options.fitsBytes) + " are " +
+                explain::formatBytes(options.sweep.reservedBytes) +
+                " reserved for the driver and libraries (--reserve)");
 
   std::vector<SweepPoint> points;
   std::vector<Fit> fits;
@@ -272,6 +285,9 @@ int main(int argc, char **argv) {
           ->excludes(caps);
   for (CLI::Option *output : outputs)
     fits->excludes(output);
+  addSizeFlag(app, "--reserve", options.reservedBytes,
+              "Of a device's memory, what the driver and libraries take beside the step: 1GiB (an "
+              "estimate for the device). Of --fits, and where no --memory-cap is given");
   CLI11_PARSE(app, argc, argv);
   if (fits->count() > 0) {
     if (options.fitsBytes == 0)

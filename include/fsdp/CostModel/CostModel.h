@@ -90,6 +90,8 @@ public:
   virtual bool doesHostRunAhead() const = 0;
   /// Memory of the device, bytes; 0: unknown (a CPU).
   virtual int64_t getMemoryBytes() const = 0;
+  /// Of these, what the driver and libraries take before a step begins.
+  virtual int64_t getReservedBytes() const = 0;
 
   /// Of the calls that were asked for, for reports: "measured on AMD EPYC, 1 thread: 181 of 204
   /// distinct calls; roofline of one thread of a server CPU: 23; network shared-memory (...)".

@@ -24,6 +24,7 @@ struct Device {
   double hostFraction;         // that copies of pinned memory reach
   double kernelNs;             // what every kernel takes beyond its work: to launch, fill and drain
   int64_t memoryBytes;         // 0: unknown
+  int64_t reservedBytes;       // of it, what the driver and libraries take before a step begins
   llvm::StringLiteral network; // the default preset of Network.h
 
   /// Nanoseconds for the arithmetic alone, at the peak of its dtype; 0 where there is none.

@@ -13,12 +13,12 @@
 //   hierarchical   latency = base + sum_l (m_l - 1) hop_l,  m_l = ceil(u_{l-1} / u_l)
 //                  per byte = sum_l (m_l - 1) / m_l / rate_l / (m_0 ... m_{l-1})
 //   all-reduce     twice the rate's part; latency of a tree over nodes:
-//                  base + 2 ((m_0 - 1) hop_0 + sum_{l > 0} ceil(log2 m_l) hop_l)
+//                  base + 2 ((m_0 - 1) treeHop_0 + sum_{l > 0} ceil(log2 m_l) treeHop_l)
 //
 // A collective over replicas: its n ranks are `stride` apart. Of the m_l units that n x stride
 // ranks join on a level, those of `stride` ranks alone make one; with what remains the formulas are
 // the same, and the ranks inside a unit are those of the collective there: the others have their
-// own.
+// own. Between ranks that are alone in their units a ring's hop takes as long as a tree's.
 //
 // Source of the latencies' form: NCCL, src/graph/tuning.cc.
 //
@@ -31,6 +31,7 @@
 #include "fsdp/CostModel/FitLine.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <optional>
 #include <vector>
 
 namespace fsdp::cost {
@@ -41,7 +42,8 @@ struct NetworkLevel {
   std::string name; // "NVLink"
   /// Units of the level below that it joins (ranks, for the first level); 0: any number, the last.
   int64_t units = 0;
-  double hopNs = 0;
+  double hopNs = 0;                // of a ring
+  std::optional<double> treeHopNs; // none: as a ring's
   double bytesPerSec = 0; // of each rank, one direction, as collectives reach it
   std::string source;
 };
