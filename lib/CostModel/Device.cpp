@@ -14,6 +14,10 @@
 //   attention torch's flash attention on H100 runs at 287 to 304 TFLOPS for heads of 128
 //             (github.com/pytorch/benchmark/pull/2296); FlashAttention-2 at 50 to 73 % on A100
 //             (arXiv 2307.08691), its backward less. B200: H100's fraction, no measurement found.
+//   500 W     H100 SXM with 96 GB of HBM2e at 2.4 TB/s and a power limit of 500 W, on which torchtitan
+//             publishes its figures (benchmarks/llama3_h100_202412_torchtitan.md). The fractions of
+//             products and attention are h100's times 0.83, which reproduces one of these figures:
+//             docs/costs.md.
 //   traffic   streaming kernels reach about 0.9 of the data sheet's bandwidth. An estimate.
 //   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100: 4.0,
 //             64 GB/s). Copies of pinned memory reach about 0.85 of a direction (packet headers,
@@ -67,6 +71,21 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 81559 * kMiB,
+     .reservedBytes = 1344 * kMiB,
+     .network = "dgx-h100"},
+    {.name = "h100-500w",
+     .fullName = "NVIDIA H100 SXM 96GB at 500 W",
+     .f16FlopsPerSec = 989e12,
+     .f32FlopsPerSec = 67e12,
+     .f64FlopsPerSec = 67e12,
+     .memoryBytesPerSec = 2.4e12,
+     .matrixProductFraction = 0.58,
+     .attentionFraction = 0.25,
+     .memoryFraction = 0.9,
+     .hostBytesPerSec = 64e9,
+     .hostFraction = 0.85,
+     .kernelNs = 2000,
+     .memoryBytes = 97871 * kMiB,
      .reservedBytes = 1344 * kMiB,
      .network = "dgx-h100"},
     {.name = "h200",

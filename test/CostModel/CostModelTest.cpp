@@ -155,7 +155,7 @@ TEST(CostModel, TemporariesAreThoseOfTheLargestCall) {
 
 TEST(CostModel, ErrorsNameWhatDoesNotFit) {
   EXPECT_EQ(messageOf(CostModel::create({.device = "k80"})),
-            "unknown device 'k80', expected one of a100, h100, h200, b200, cpu");
+            "unknown device 'k80', expected one of a100, h100, h100-500w, h200, b200, cpu");
   TemporaryFile file(profileText());
   EXPECT_EQ(messageOf(CostModel::create({.device = "h100", .profile = file.path})),
             "profile '" + file.path +
