@@ -6,98 +6,14 @@
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 
+#include <cmath>
 #include <map>
 
 using namespace fsdp::explain;
 using namespace fsdp::schedule;
 using Align = TextTable::Align;
-
-std::string_view fsdp::explain::getName(EventKind kind) {
-  static constexpr std::string_view names[] = {"reshard", "reduce", "wait for reduce",
-                                               "update",  "gather", "fetch"};
-  return names[static_cast<unsigned>(kind)];
-}
-
-static void addReleases(const Problem &problem, const Plan &plan, const ScheduleView &view,
-                        std::vector<ScheduleEvent> &events) {
-  std::vector<int32_t> next = problem.nextUses();
-  for (uint32_t i = 0; i < problem.uses.size(); ++i) {
-    if (next[i] >= 0 && plan.kept[next[i]])
-      continue;
-    ScheduleEvent event;
-    event.kind = EventKind::Reshard;
-    event.groups = {problem.groups[problem.uses[i].group].name};
-    event.part = view.labels.operations[problem.uses[i].last].part;
-    event.position = problem.uses[i].last + 1;
-    event.timeNs = view.operations[problem.uses[i].last].endNs;
-    events.push_back(event);
-  }
-}
-
-std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, const Plan &plan,
-                                                    const ScheduleView &view) {
-  std::vector<ScheduleEvent> events;
-  addReleases(problem, plan, view, events);
-  for (const CollectiveView &collective : view.collectives) {
-    ScheduleEvent event;
-    event.groups = collective.groups;
-    event.part = collective.part;
-    event.position = collective.launch;
-    event.timeNs = collective.interval.startNs;
-    if (collective.kind == CollectiveKind::AllGather) {
-      event.kind = EventKind::Gather;
-      events.push_back(event);
-      continue;
-    }
-    event.kind = EventKind::Reduce;
-    events.push_back(event);
-    event.kind = EventKind::WaitForReduction;
-    event.position = collective.wait;
-    event.timeNs = collective.interval.endNs;
-    events.push_back(event);
-  }
-  for (uint32_t i = 0; i < view.operations.size(); ++i) {
-    const OperationLabel &label = view.labels.operations[i];
-    if (label.part == StepPart::Update)
-      events.push_back({EventKind::Update,
-                        {label.module},
-                        StepPart::Update,
-                        0,
-                        i,
-                        0,
-                        view.operations[i].startNs});
-  }
-  for (const HostCopyView &copy : view.hostCopies)
-    events.push_back({EventKind::Fetch,
-                      {copy.group},
-                      view.labels.operations[copy.wait].part, // of what reads it
-                      0,
-                      copy.launch,
-                      0,
-                      copy.fetch.startNs});
-  // At one position: reshards, reductions and their waits, gathers, fetches; a bucket's order is
-  // its lane's.
-  std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
-    auto rank = [](EventKind kind) {
-      return kind == EventKind::Reshard  ? 0
-             : kind == EventKind::Gather ? 2
-             : kind == EventKind::Fetch  ? 3
-             : kind == EventKind::Update ? 4
-                                         : 1;
-    };
-    return std::pair(a.position, rank(a.kind)) < std::pair(b.position, rank(b.kind));
-  });
-  std::vector<uint32_t> places(view.operations.size() + 1);
-  for (uint32_t i = 0; i < view.operations.size(); ++i)
-    places[i + 1] = places[i] + !view.labels.operations[i].isMovable;
-  std::map<std::tuple<EventKind, std::vector<std::string>, StepPart>, unsigned> seen;
-  for (ScheduleEvent &event : events) {
-    event.place = places[event.position];
-    event.occurrence = seen[{event.kind, event.groups, event.part}]++;
-  }
-  return events;
-}
 
 static std::string formatChange(double left, double right) {
   if (left == right)
@@ -107,16 +23,23 @@ static std::string formatChange(double left, double right) {
   return llvm::formatv("{0}{1:f2} %", right > left ? "+" : "", 100 * (right / left - 1));
 }
 
-static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
-                         llvm::raw_ostream &os) {
-  TextTable table({{"", Align::Left},
-                   {left.name, Align::Right},
-                   {right.name, Align::Right},
-                   {"change", Align::Right}});
-  auto add = [&](const char *name, auto get, auto format) {
-    auto a = get(left.view), b = get(right.view);
-    table.addRow(
-        {name, format(a), format(b), formatChange(static_cast<double>(a), static_cast<double>(b))});
+namespace {
+
+/// One number of both steps.
+struct Figure {
+  const char *name, *key; // for people, for JSON
+  double left, right;
+  std::string leftText, rightText;
+};
+
+} // namespace
+
+static std::vector<Figure> getFigures(const ScheduleView &left, const ScheduleView &right) {
+  std::vector<Figure> figures;
+  auto add = [&](const char *name, const char *key, auto get, auto format) {
+    auto a = get(left), b = get(right);
+    figures.push_back(
+        {name, key, static_cast<double>(a), static_cast<double>(b), format(a), format(b)});
   };
   auto bytesOf = [](CollectiveKind kind) {
     return [kind](const ScheduleView &view) {
@@ -132,26 +55,29 @@ static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
                                                 [&](const auto &c) { return c.kind == kind; }));
     };
   };
-  add("predicted time", [](const ScheduleView &view) { return view.makespanNs; }, formatTime);
-  add("compute", [](const ScheduleView &view) { return view.getComputeNs(); }, formatTime);
+  auto exposedOf = [](CollectiveKind kind) {
+    return [kind](const ScheduleView &view) { return view.getExposedNs(kind); };
+  };
+  constexpr CollectiveKind kGather = CollectiveKind::AllGather,
+                           kReduce = CollectiveKind::ReduceScatter;
   add(
-      "waiting for gathers",
-      [](const ScheduleView &view) { return view.getExposedNs(CollectiveKind::AllGather); },
+      "predicted time", "stepNs", [](const ScheduleView &view) { return view.makespanNs; },
       formatTime);
   add(
-      "waiting for reductions",
-      [](const ScheduleView &view) { return view.getExposedNs(CollectiveKind::ReduceScatter); },
+      "compute", "computeNs", [](const ScheduleView &view) { return view.getComputeNs(); },
       formatTime);
-  if (left.view.hasReplicas() || right.view.hasReplicas())
+  add("waiting for gathers", "exposedGatherNs", exposedOf(kGather), formatTime);
+  add("waiting for reductions", "exposedReductionNs", exposedOf(kReduce), formatTime);
+  if (left.hasReplicas() || right.hasReplicas())
     add(
-        "waiting for replicas", [](const ScheduleView &view) { return view.getExposedAcrossNs(); },
-        formatTime);
-  if (!left.view.hostCopies.empty() || !right.view.hostCopies.empty()) {
+        "waiting for replicas", "exposedAcrossNs",
+        [](const ScheduleView &view) { return view.getExposedAcrossNs(); }, formatTime);
+  if (!left.hostCopies.empty() || !right.hostCopies.empty()) {
     add(
-        "waiting for the host", [](const ScheduleView &view) { return view.getExposedCopyNs(); },
-        formatTime);
+        "waiting for the host", "exposedCopyNs",
+        [](const ScheduleView &view) { return view.getExposedCopyNs(); }, formatTime);
     add(
-        "copied to the host",
+        "copied to the host", "hostBytes",
         [](const ScheduleView &view) {
           int64_t bytes = 0;
           for (const HostCopyView &copy : view.hostCopies)
@@ -160,16 +86,38 @@ static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
         },
         formatBytes);
   }
-  add("peak memory", [](const ScheduleView &view) { return view.getPeakBytes(); }, formatBytes);
-  add("gathered", bytesOf(CollectiveKind::AllGather), formatBytes);
-  add("reduced", bytesOf(CollectiveKind::ReduceScatter), formatBytes);
-  add("gathers", countOf(CollectiveKind::AllGather), formatCount);
-  add("reductions", countOf(CollectiveKind::ReduceScatter), formatCount);
+  add(
+      "peak memory", "peakBytes", [](const ScheduleView &view) { return view.getPeakBytes(); },
+      formatBytes);
+  add("gathered", "gatheredBytes", bytesOf(kGather), formatBytes);
+  add("reduced", "reducedBytes", bytesOf(kReduce), formatBytes);
+  add("gathers", "gathers", countOf(kGather), formatCount);
+  add("reductions", "reductions", countOf(kReduce), formatCount);
+  return figures;
+}
+
+static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
+                         llvm::raw_ostream &os) {
+  TextTable table({{"", Align::Left},
+                   {left.name, Align::Right},
+                   {right.name, Align::Right},
+                   {"change", Align::Right}});
+  for (const Figure &figure : getFigures(left.view, right.view))
+    table.addRow(
+        {figure.name, figure.leftText, figure.rightText, formatChange(figure.left, figure.right)});
   table.print(os);
 }
 
-/// Compares properties of the whole steps (mesh, lanes) and prints those that differ.
-static bool printFacts(const ScheduleSide &left, const ScheduleSide &right, llvm::raw_ostream &os) {
+namespace {
+
+/// A property of the whole steps (mesh, lanes) in which they differ.
+struct Fact {
+  std::string name, left, right;
+};
+
+} // namespace
+
+static std::vector<Fact> findFacts(const ScheduleSide &left, const ScheduleSide &right) {
   auto factsOf = [](const ScheduleSide &side) {
     std::map<std::string, std::string> facts(side.view.labels.facts.begin(),
                                              side.view.labels.facts.end());
@@ -180,15 +128,11 @@ static bool printFacts(const ScheduleSide &left, const ScheduleSide &right, llvm
   std::map<std::string, std::string> a = factsOf(left), b = factsOf(right);
   for (const auto &[key, value] : b)
     a.try_emplace(key);
-  bool differ = false;
-  for (const auto &[key, value] : a) {
-    if (value == b[key])
-      continue;
-    os << key << ": " << left.name << " '" << value << "', " << right.name << " '" << b[key]
-       << "'\n";
-    differ = true;
-  }
-  return differ;
+  std::vector<Fact> differing;
+  for (const auto &[key, value] : a)
+    if (value != b[key])
+      differing.push_back({key, value, b[key]});
+  return differing;
 }
 
 /// Where the other schedule has different operations, positions cannot be compared.
@@ -297,7 +241,10 @@ static std::vector<EventPair> pairEvents(const std::vector<ScheduleEvent> &left,
 
 bool fsdp::explain::printDiff(const ScheduleSide &left, const ScheduleSide &right, bool all,
                               llvm::raw_ostream &os) {
-  bool factsDiffer = printFacts(left, right, os);
+  std::vector<Fact> facts = findFacts(left, right);
+  for (const Fact &fact : facts)
+    os << fact.name << ": " << left.name << " '" << fact.left << "', " << right.name << " '"
+       << fact.right << "'\n";
   printFigures(left, right, os);
   bool sameOperations = haveSameOperations(left.view, right.view);
   if (!sameOperations)
@@ -331,5 +278,59 @@ bool fsdp::explain::printDiff(const ScheduleSide &left, const ScheduleSide &righ
   if (numDifferent > 0)
     os << '\n';
   os << numDifferent << " events differ, " << numEqual << " are equal\n";
-  return numDifferent > 0 || !sameOperations || factsDiffer;
+  return numDifferent > 0 || !sameOperations || !facts.empty();
+}
+
+bool fsdp::explain::writeDiff(const ScheduleSide &left, const ScheduleSide &right,
+                              llvm::raw_ostream &os) {
+  std::vector<Fact> facts = findFacts(left, right);
+  bool sameOperations = haveSameOperations(left.view, right.view), differ = !facts.empty();
+  std::vector<ScheduleEvent> leftEvents = getEvents(left.problem, left.plan, left.view);
+  std::vector<ScheduleEvent> rightEvents = getEvents(right.problem, right.plan, right.view);
+  llvm::json::OStream out(os, /*IndentSize=*/1);
+  auto writeSides = [&](auto leftValue, auto rightValue) {
+    out.attribute("left", leftValue);
+    out.attribute("right", rightValue);
+  };
+  out.object([&] {
+    writeSides(left.name, right.name);
+    out.attribute("sameOperations", sameOperations);
+    out.attributeArray("facts", [&] {
+      for (const Fact &fact : facts)
+        out.object([&] {
+          out.attribute("name", fact.name);
+          writeSides(fact.left, fact.right);
+        });
+    });
+    out.attributeObject("figures", [&] {
+      for (const Figure &figure : getFigures(left.view, right.view))
+        out.attributeObject(
+            figure.key, [&] { writeSides(std::llround(figure.left), std::llround(figure.right)); });
+    });
+    out.attributeArray("events", [&] {
+      for (const EventPair &pair : pairEvents(leftEvents, rightEvents, sameOperations)) {
+        differ |= *pair.mark != 0;
+        auto write = [&](const char *key, const ScheduleEvent *event, const ScheduleView &view) {
+          if (event)
+            out.attributeObject(key, [&] {
+              out.attribute("before", getPlace(view, event->position));
+              out.attribute("atNs", std::llround(event->timeNs));
+            });
+        };
+        out.object([&] {
+          out.attribute("mark", *pair.mark ? pair.mark : "=");
+          out.attribute("kind", llvm::StringRef(getName(pair.any().kind)));
+          out.attributeArray("groups", [&] {
+            for (const std::string &group : pair.any().groups)
+              out.value(group);
+          });
+          out.attribute("part", llvm::StringRef(getName(pair.any().part)));
+          write("left", pair.left, left.view);
+          write("right", pair.right, right.view);
+        });
+      }
+    });
+  });
+  os << '\n';
+  return differ || !sameOperations;
 }

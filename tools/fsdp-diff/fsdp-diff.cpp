@@ -7,6 +7,7 @@
 #include "fsdp/Explain/MeasuredStep.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/ScheduleDiff.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "passes/VerifyPhase.h"
 #include "llvm/Support/Path.h"
@@ -27,6 +28,7 @@ enum ExitCode : int { Equal = 0, Different = 1, Failed = 2 };
 struct Options {
   std::string left, right;
   std::string trace; // of a run, in place of the right module
+  std::string json;
   cost::CostOptions costs;
   bool all = false;
 };
@@ -83,6 +85,12 @@ static int run(const Options &options) {
         options.trace.empty() ? "RIGHT or --trace is required"
                               : "RIGHT is '" + options.right + "' and --trace is '" +
                                     options.trace + "': one of them can be compared with LEFT"));
+  if (std::optional<std::string> clash = findClash({{"LEFT", options.left},
+                                                    {"RIGHT", options.right},
+                                                    {"--profile", options.costs.profile},
+                                                    {"--network", options.costs.network}},
+                                                   {{"--json", options.json}}))
+    return fail(llvm::createStringError(*clash));
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
     return fail(costs.takeError());
@@ -99,13 +107,17 @@ static int run(const Options &options) {
     return compareWithTrace(options, modules.front());
   auto [leftName, rightName] = getNames(options);
   const ExplainedModule &left = modules[0], &right = modules[1];
+  const ScheduleSide leftSide = {leftName, left.problem, left.plan, left.view},
+                     rightSide = {rightName, right.problem, right.plan, right.view};
   bool differ = false;
-  llvm::Error error = printFile("-", [&, leftName = leftName, rightName = rightName](auto &os) {
-    differ = printDiff({leftName, left.problem, left.plan, left.view},
-                       {rightName, right.problem, right.plan, right.view}, options.all, os);
-  });
-  if (error)
-    return fail(std::move(error));
+  if (!options.json.empty())
+    if (llvm::Error error =
+            printFile(options.json, [&](auto &os) { differ = writeDiff(leftSide, rightSide, os); }))
+      return fail(std::move(error));
+  if (options.json != "-")
+    if (llvm::Error error = printFile(
+            "-", [&](auto &os) { differ = printDiff(leftSide, rightSide, options.all, os); }))
+      return fail(std::move(error));
   return differ ? Different : Equal;
 }
 
@@ -120,12 +132,16 @@ int main(int argc, char **argv) {
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
   app.add_option("RIGHT", options.right, "Scheduled or planned module");
-  app.add_option("--trace", options.trace,
-                 "In place of RIGHT: the timeline that the training binary of LEFT has measured "
-                 "(its --trace); prints how far predictions are off");
+  CLI::Option *trace = app.add_option(
+      "--trace", options.trace,
+      "In place of RIGHT: the timeline that the training binary of LEFT has measured "
+      "(its --trace); prints how far predictions are off");
   addCostFlags(app, options.costs);
   app.add_flag("--all", options.all,
                "Print equal events too, or all rows of the comparison with a trace");
+  app.add_option("--json", options.json,
+                 "Write figures and events of both schedules here (JSON); - is standard output")
+      ->excludes(trace);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -56,6 +56,10 @@ struct ScheduleSide {
 bool printDiff(const ScheduleSide &left, const ScheduleSide &right, bool all,
                llvm::raw_ostream &os);
 
+/// The same as JSON: both names, facts that differ, figures, all events with their marks (`=` where
+/// they are equal). Returns whether they differ.
+bool writeDiff(const ScheduleSide &left, const ScheduleSide &right, llvm::raw_ostream &os);
+
 } // namespace fsdp::explain
 
 #endif // FSDP_EXPLAIN_SCHEDULEDIFF_H

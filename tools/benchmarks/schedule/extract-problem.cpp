@@ -77,7 +77,8 @@ int main(int argc, char **argv) {
   app.add_option("--updates", options.updates, "Where shards are updated")
       ->check(CLI::IsMember({"interleaved", "at-end"}))
       ->capture_default_str();
-  app.add_option("--device", options.costs.device, "Whose durations: a100, h100, h200, b200, cpu");
+  app.add_option("--device", options.costs.device,
+                 "Whose durations: a100, h100, h100-500w, h200, b200, cpu");
   app.add_option("--network", options.costs.network,
                  "A preset's name or a JSON file (the device's)");
   CLI11_PARSE(app, argc, argv);
