@@ -263,6 +263,28 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
   return success();
 }
 
+namespace {
+
+/// Of a sweep of one module.
+class Progress {
+public:
+  explicit Progress(const SweepOptions &options) : report(options.progress) {
+    for (int64_t microbatches : options.microbatches)
+      all += options.meshes.size() * options.recompute.size() *
+             (microbatches == 1 ? 1 : options.gradientSync.size());
+  }
+  void tell(const SweepPoint &next) {
+    if (report)
+      report(next, done++, all);
+  }
+
+private:
+  const std::function<void(const SweepPoint &, size_t, size_t)> &report;
+  size_t done = 0, all = 0;
+};
+
+} // namespace
+
 /// What to have on the host: what is asked for, then, where a policy is `Auto`, one of the others
 /// and both.
 static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions &options) {
@@ -282,9 +304,11 @@ static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions 
 /// The points of one mesh and number of microbatches, which `common` says, by recomputation and
 /// cap: each with the first places with which it fits.
 static LogicalResult addPoints(ModuleOp captured, SweepPoint common, const cost::CostModel &costs,
-                               const SweepOptions &options, std::vector<SweepPoint> &points) {
+                               const SweepOptions &options, Progress &progress,
+                               std::vector<SweepPoint> &points) {
   for (const auto &[name, policy] : options.recompute) {
     common.recompute = name;
+    progress.tell(common);
     const size_t first = points.size();
     for (HostPlaces onHost : listPlaces(captured, options)) {
       auto ofPolicy = llvm::MutableArrayRef(points).drop_front(first);
@@ -324,6 +348,7 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
   auto [items, item] = countItems(captured);
   common.item = item;
   const double peakNs = getPeakNs(captured, costs);
+  Progress progress(options);
   std::vector<SweepPoint> points;
   size_t begin = 0; // of those on as many ranks
   for (MeshSize size : options.meshes) {
@@ -340,7 +365,7 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
       llvm::ArrayRef syncs = options.gradientSync;
       for (const std::string &sync : microbatches == 1 ? syncs.take_front() : syncs) {
         common.gradientSync = microbatches == 1 ? "" : sync;
-        if (failed(addPoints(captured, common, costs, options, points)))
+        if (failed(addPoints(captured, common, costs, options, progress, points)))
           return failure();
       }
     }

@@ -8,6 +8,8 @@
 #include "fsdp/Schedule/Optimize.h"
 #include "passes/Pipelines.h"
 
+#include <functional>
+
 namespace fsdp::plan_tool {
 
 /// Ranks over which parameters are sharded, and how many replicas of them there are.
@@ -77,6 +79,9 @@ struct SweepOptions {
   FusionChoice fusion = FusionChoice::Auto;
   int64_t simulationBudget = 0;
   std::optional<int64_t> maxBucketBytes;
+  /// Told what is searched for next, how many such searches are done and how many there are; may be
+  /// empty. Each has all caps.
+  std::function<void(const SweepPoint &next, size_t done, size_t all)> progress;
 };
 
 /// A mesh of a sweep: "replicate=2,dp=8".

@@ -15,6 +15,7 @@
 #include "passes/VerifyPhase.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 
 #include <CLI/CLI.hpp>
 
@@ -127,6 +128,16 @@ static FitOptions getFit(const Options &options) {
           options.costs};
 }
 
+/// On a terminal a line that each search writes anew.
+static void showProgress(SweepOptions &options) {
+  if (llvm::sys::Process::StandardErrIsDisplayed())
+    options.progress = [](const SweepPoint &next, size_t done, size_t all) {
+      llvm::errs() << "\r\033[Kfsdp-plan: " << next.model << " on " << next.ranks
+                   << " ranks, recompute " << next.recompute << ": " << done << " of " << all
+                   << " done";
+    };
+}
+
 static int run(Options &options) {
   if (llvm::Error error = parseMeshes(options.mesh, options.sweep))
     return fail(std::move(error));
@@ -174,6 +185,7 @@ static int run(Options &options) {
       llvm::move(*found, std::back_inserter(all));
     return llvm::LogicalResult(found);
   };
+  showProgress(options.sweep);
   for (const std::string &path : options.inputs) {
     llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
     if (!file)
@@ -186,6 +198,8 @@ static int run(Options &options) {
                    : take(points, sweep(module, model, **costs, options.sweep))))
       return 1;
   }
+  if (options.sweep.progress && options.fitsBytes == 0)
+    llvm::errs() << "\r\033[K";
   if (options.fitsBytes > 0) {
     if (llvm::Error error =
             printFile("-", [&](llvm::raw_ostream &os) { printFits(fits, options.fitsBytes, os); }))
