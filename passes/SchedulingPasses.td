@@ -148,9 +148,8 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     computes again what another kernel would store for it, if it moves fewer bytes so and what it reads
     for that, kept in memory longer, has no more bytes than what is not stored. Views stand behind what
     they show; a kernel reads through `slice` and `split` of columns, `expand` of numbers of rows, and
-    `view`s that count the same rows by other dimensions. Kernels are no calls: the runtime's row chains,
-    which are made of calls, take what is left. The cast of a gradient that is reduced or added to others
-    stays a call.
+    `view`s that count the same rows by other dimensions. The cast of a gradient that is reduced or added to
+    others stays a call.
 
     `fusion=exact` takes the operators for which a kernel gives the bits that torch's operators give on
     CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, copies, relu

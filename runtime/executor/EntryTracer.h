@@ -17,9 +17,8 @@ enum class Overlap {
 
 /// Follows the entries of a step on their streams. A call comes in the order of `stream`: on a CPU
 /// from the stream's thread when it gets there, on a device while the work is enqueued. Collectives
-/// that are one launch are told of as their first entry, and so are operators that are one chain
-/// (Executor::shares). Calls for one stream come from one thread, those for others may come at the
-/// same time.
+/// that are one launch are told of as their first entry. Calls for one stream come from one thread,
+/// those for others may come at the same time.
 class EntryTracer {
 public:
   virtual ~EntryTracer() = default;

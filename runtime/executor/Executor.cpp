@@ -58,7 +58,6 @@ public:
     overlap = beside;
     lanes->trace(overlap == Overlap::AsPlanned ? next : nullptr);
   }
-  std::vector<EntryShare> shares() const override { return program->shares(); }
   std::vector<int64_t> temporaryBytes() const override { return program->temporaryBytes(); }
 
 private:

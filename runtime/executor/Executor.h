@@ -126,12 +126,6 @@ struct NonFinite {
   std::string text;   // for people: what it is, and what it has
 };
 
-/// An entry that is traced as part of another.
-struct EntryShare {
-  uint32_t entry = 0; // as which it is traced
-  double share = 1;   // of that one's time
-};
-
 /// Whether a step is one graph of the device.
 struct GraphNote {
   /// Open: not decided as long as steps that a graph needs have not run.
@@ -198,11 +192,8 @@ public:
   /// null. On ranks that trace nothing these steps need StepInputs::byEntry.
   virtual void trace(EntryTracer *tracer, Overlap overlap = Overlap::AsPlanned) = 0;
 
-  /// By entry of the plan: as which one it is traced. Known after the first step.
-  virtual std::vector<EntryShare> shares() const = 0;
-
-  /// By entry of the plan: bytes of temporaries inside the operator that it calls, or inside the
-  /// chain of operators that begins with it. Known after the first step.
+  /// By entry of the plan: bytes of temporaries inside the operator that it calls. Known after the
+  /// first step.
   virtual std::vector<int64_t> temporaryBytes() const = 0;
 };
 

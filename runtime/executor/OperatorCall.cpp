@@ -251,23 +251,15 @@ void OperatorCall::leaveOut(CallContext &context) const {
       context.compute.zero(result.address, result.spanBytes);
 }
 
-/// The results by their place in the schema; undefined ones are not wanted.
-std::vector<at::Tensor> OperatorCall::resultsIn(std::span<const at::Tensor> tensors) const {
+bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser) {
+  if (returnsList)
+    return false;
+  // By their place in the schema; undefined ones are not wanted.
   std::vector<at::Tensor> wanted(op.schema().returns().size());
   for (const PlannedResult &result : results)
     wanted[result.slot] = tensors[result.value];
-  return wanted;
-}
-
-bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser) {
-  if (!returnsList)
-    kernel = chooser.choose(op, arguments, resultsIn(tensors));
+  kernel = chooser.choose(op, arguments, wanted);
   return kernel != nullptr;
-}
-
-std::optional<RowOperator> OperatorCall::rowOperator(std::span<const at::Tensor> tensors,
-                                                     RowChooser &chooser) const {
-  return returnsList ? std::nullopt : chooser.choose(op, arguments, resultsIn(tensors));
 }
 
 /// True if a list of indices contains masks: how many elements they pick is for the host to know.

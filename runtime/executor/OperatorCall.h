@@ -13,7 +13,6 @@
 #define FSDP_RUNTIME_OPERATORCALL_H
 
 #include "cpu/KernelChoice.h"
-#include "cpu/RowChoice.h"
 #include "executor/Arguments.h"
 #include "executor/OperatorAllocations.h"
 #include "executor/OperatorRuntime.h"
@@ -53,9 +52,6 @@ public:
   /// From the second step on runs a kernel of the runtime, if `chooser` has one for the call. True
   /// if so. `tensors` as for resolve().
   bool chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser);
-  /// What the call computes row by row, if `chooser` finds that; `tensors` as for resolve().
-  std::optional<RowOperator> rowOperator(std::span<const at::Tensor> tensors,
-                                         RowChooser &chooser) const;
   /// Bytes for the temporaries of the call, known once it is measured.
   size_t scratchBytes() const {
     return kernel ? std::max(kernel->workspaceBytes(), scratchSize) : scratchSize;
@@ -81,7 +77,6 @@ private:
   };
 
   void invoke(CallContext &context);
-  std::vector<at::Tensor> resultsIn(std::span<const at::Tensor> tensors) const;
   at::Tensor resultOf(const CallContext &context, const PlannedResult &result) const;
   /// Compares dtype and sizes with the plan.
   Status check(const CallContext &context, const PlannedResult &result,

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "DType.h"
-#include "executor/ResultReaders.h"
 #include "executor/ShardSegments.h"
 #include "executor/StepProgram.h"
 
@@ -254,47 +253,8 @@ Status StepProgram::prepare(OperatorKernels kernels) {
   prepareShardNorms();
   if (runtime.isHost() && kernels == OperatorKernels::Fastest) {
     KernelChooser chooser(at::get_num_threads());
-    RowChooser rows(at::get_num_threads());
-    for (OperatorCall &call : calls) {
-      bool chosen = call.chooseKernel(tensors, chooser);
-      stats.replacedOperators += chosen;
-      rowOperators.push_back(chosen ? std::nullopt : call.rowOperator(tensors, rows));
-    }
+    for (OperatorCall &call : calls)
+      stats.replacedOperators += call.chooseKernel(tensors, chooser);
   }
   return {};
-}
-
-void StepProgram::makeChains() {
-  constexpr size_t kLongestChain = 64; // keeps the time linear
-  const ResultReaders readers(view);
-  auto candidateAt = [&](size_t i) -> const RowOperator * {
-    bool isCall = i < instructions.size() && instructions[i].kind == FSDP_CALL;
-    return isCall && rowOperators[instructions[i].index] ? &*rowOperators[instructions[i].index]
-                                                         : nullptr;
-  };
-  std::vector<Instruction> merged;
-  std::vector<ChainCandidate> candidates;
-  for (size_t i = 0; i < instructions.size();) {
-    candidates.clear();
-    for (size_t j = i; j < i + kLongestChain && candidateAt(j); ++j) {
-      const RowOperator *op = candidateAt(j);
-      uint32_t entry = instructions[j].entry;
-      auto result = static_cast<uint32_t>(view.results(view.entries()[entry])[0]);
-      candidates.push_back({op, entry, readers.lastReader(result)});
-    }
-    std::optional<RowChain> rows =
-        candidates.empty() ? std::nullopt : RowChain::of(candidates, at::get_num_threads());
-    if (!rows) {
-      merged.push_back(instructions[i++]);
-      continue;
-    }
-    merged.push_back({kRowChain, static_cast<uint32_t>(chains.size()), instructions[i].entry});
-    Chain chain{std::move(*rows), {}};
-    for (size_t end = i + chain.rows.size(); i < end; ++i)
-      chain.entries.push_back(instructions[i].entry);
-    stats.replacedOperators += static_cast<int64_t>(chain.entries.size());
-    chains.push_back(std::move(chain));
-  }
-  instructions = std::move(merged);
-  rowOperators.clear();
 }

@@ -31,9 +31,6 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   switch (instruction.kind) {
   case FSDP_CALL:
     return calls[instruction.index].run(context);
-  case kRowChain:
-    chains[instruction.index].rows.run(scratch ? scratch->data() : nullptr);
-    return {};
   case FSDP_KERNEL:
     return runtime.launch(instruction.index);
   case FSDP_ALL_GATHER_START:
@@ -192,13 +189,9 @@ Status StepProgram::prepareLaterSteps() {
   // What later steps need not do.
   std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
   views.clear();
-  if (!rowOperators.empty() && !finder) // which looks at each result
-    makeChains();
   size_t bytes = 0;
   for (const OperatorCall &call : calls)
     bytes = std::max(bytes, call.scratchBytes());
-  for (const Chain &chain : chains)
-    bytes = std::max(bytes, chain.rows.workspaceBytes());
   if (bytes) {
     Result<std::unique_ptr<Memory>> memory = runtime.allocateScratch(bytes);
     if (!memory.ok())
@@ -253,16 +246,6 @@ Status StepProgram::runTraced(EntryTracer &tracer, Overlap overlap) {
   });
 }
 
-std::vector<EntryShare> StepProgram::shares() const {
-  std::vector<EntryShare> shares(view.entries().size());
-  for (uint32_t i = 0; i < shares.size(); ++i)
-    shares[i].entry = i;
-  for (const Chain &chain : chains)
-    for (size_t i = 0; i < chain.entries.size(); ++i)
-      shares[chain.entries[i]] = {chain.entries[0], chain.rows.shareOf(i)};
-  return shares;
-}
-
 std::string StepProgram::captureObstacle() const {
   if (std::string obstacle = hostCopies.captureObstacle(); !obstacle.empty())
     return obstacle;
@@ -283,8 +266,5 @@ std::vector<int64_t> StepProgram::temporaryBytes() const {
   for (const Instruction &instruction : instructions)
     if (instruction.kind == FSDP_CALL)
       bytes[instruction.entry] = static_cast<int64_t>(calls[instruction.index].scratchBytes());
-    else if (instruction.kind == kRowChain)
-      bytes[instruction.entry] =
-          static_cast<int64_t>(chains[instruction.index].rows.workspaceBytes());
   return bytes;
 }

@@ -10,7 +10,6 @@
 #ifndef FSDP_RUNTIME_STEPPROGRAM_H
 #define FSDP_RUNTIME_STEPPROGRAM_H
 
-#include "cpu/RowChain.h"
 #include "executor/CollectiveLanes.h"
 #include "executor/HostCopies.h"
 #include "executor/NonFiniteFinder.h"
@@ -65,22 +64,15 @@ public:
 
   const ExecutorStatistics &statistics() const { return stats; }
   const std::atomic<uint32_t> &currentEntry() const { return current; }
-  /// As Executor::shares().
-  std::vector<EntryShare> shares() const;
   /// As Executor::temporaryBytes().
   std::vector<int64_t> temporaryBytes() const;
 
 private:
-  static constexpr uint8_t kRowChain = 0xff;
-  /// An entry, or several that are one: starts, chains. Entries with nothing to run have none.
+  /// An entry, or several starts that are one. Entries with nothing to run have none.
   struct Instruction {
-    uint8_t kind;   // fsdp_entry_kind, or kRowChain
-    uint32_t index; // of the call, view, copy, update or chain; of starts: how many
+    uint8_t kind;   // fsdp_entry_kind
+    uint32_t index; // of the call, view, copy or update; of starts: how many
     uint32_t entry; // the first
-  };
-  struct Chain {
-    RowChain rows;
-    std::vector<uint32_t> entries;
   };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
@@ -112,9 +104,6 @@ private:
   /// place of the call's results.
   Status measureCall(OperatorCall &call, const std::function<Status()> &measure);
 
-  /// Makes chains of calls that follow each other, when the first step has measured them.
-  void makeChains();
-
   /// Runs `walk` as one step, with statistics of its own; what it throws becomes an error that
   /// names the entry.
   Status issue(const std::function<Status()> &walk);
@@ -141,8 +130,6 @@ private:
 
   std::vector<at::Tensor> tensors; // the plan's values; undefined ones stay undefined
   std::vector<OperatorCall> calls, views;
-  std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
-  std::vector<Chain> chains;
   std::vector<Copy> copies;
   std::vector<std::vector<Copy>> chunks;             // what each FSDP_CHUNK copies
   std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to

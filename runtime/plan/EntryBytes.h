@@ -1,4 +1,4 @@
-//===- EntryBytes.h - Which bytes an entry reads and writes ------*- C++ -*-===//
+//===- EntryBytes.h - Which bytes an entry overwrites -----------*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYBYTES_H
 #define FSDP_RUNTIME_ENTRYBYTES_H
@@ -15,14 +15,12 @@ struct ByteRange {
 };
 
 /// What an entry does to the arena, by bytes: values may share them with others, be these views or
-/// not. This is the one place that knows it for every kind of entry.
+/// not.
 struct EntryBytes {
-  /// All that may be read.
-  std::vector<ByteRange> reads;
-  /// The entry is a start: it reads until the wait for its handle.
-  bool untilWait = false;
   /// What is written whole: what was there before is lost. Entries may write more than that.
   std::vector<ByteRange> overwrites;
+  /// The entry is a start: it reads and writes until the wait for its handle.
+  bool untilWait = false;
 
   static EntryBytes of(const PlanView &view, const fsdp_entry &entry);
 };
@@ -30,10 +28,6 @@ struct EntryBytes {
 /// Bytes of the distinct elements of each value that a call or a kernel reads or writes; 0 for
 /// other entries.
 int64_t movedBytes(const PlanView &view, const fsdp_entry &entry);
-
-/// What must be in the arena when a step has ended: the host or the next step reads it. Inputs are
-/// among it, although they are written anew before each step.
-std::vector<ByteRange> bytesAfterStep(const PlanView &view);
 
 } // namespace fsdp::rt
 

@@ -37,9 +37,9 @@ void CommandLine::addLaunchFlags() {
               "Threads of each rank inside one operator, at most 8 for each core. Default: "
               "OMP_NUM_THREADS, else 1");
   group.choice("--kernels", kernels, "fastest|torch",
-               "Kernels of fp32 matrix products, attention and chains of elementwise operators. "
-               "fastest: when the run starts, each is tried, and the fastest kernel that gives "
-               "torch's bits is taken; torch: torch's own. Default: fastest");
+               "Kernels of fp32 matrix products and attention. fastest: when the run starts, each "
+               "is tried, and the fastest kernel that gives torch's bits is taken; torch: torch's "
+               "own. Default: fastest");
   group
       .value("--load-library", options.libraries, "LIB.so",
              "A shared library with operators of the model that torch does not have, as fsdpc was "

@@ -39,13 +39,10 @@ rt::Status RankProfiler::runStep(rt::Executor &executor, rt::Communicator &commu
   return {};
 }
 
-void RankProfiler::noteDurations(const rt::EntryTimes &times,
-                                 const std::vector<rt::EntryShare> &shares) {
-  for (size_t i = 0; i < shares.size(); ++i) {
-    auto [entry, share] = shares[i];
+void RankProfiler::noteDurations(const rt::EntryTimes &times) {
+  for (uint32_t entry = 0; entry < plan.entries().size(); ++entry)
     if (times.hasRun(entry))
-      measured.durationsNs[i].push_back(share * times.durationNs(entry));
-  }
+      measured.durationsNs[entry].push_back(times.durationNs(entry));
 }
 
 rt::Status RankProfiler::runTracedSteps(rt::Executor &executor, rt::Device &device,
@@ -65,7 +62,7 @@ rt::Status RankProfiler::runTracedSteps(rt::Executor &executor, rt::Device &devi
       continue;
     if (rt::Status status = times.read(); !status.ok())
       return status;
-    noteDurations(times, executor.shares());
+    noteDurations(times);
   }
   executor.trace(nullptr);
   return {};

@@ -45,7 +45,7 @@ private:
                             rt::Communicator &communicator, const Inputs &inputs);
   rt::Status runWholeSteps(rt::Executor &executor, rt::Communicator &communicator,
                            const Inputs &inputs);
-  void noteDurations(const rt::EntryTimes &times, const std::vector<rt::EntryShare> &shares);
+  void noteDurations(const rt::EntryTimes &times);
 
   const rt::PlanView plan;
   const int samples;
