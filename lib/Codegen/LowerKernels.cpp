@@ -55,7 +55,11 @@ void fsdp::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine)
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  llvm::PipelineTuningOptions tuning;
+  // CPUs wait for memory: loops of a hundred kilobytes of code are no faster, and take long to
+  // make.
+  tuning.LoopUnrolling = module.getTargetTriple().isNVPTX();
+  llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
