@@ -5,7 +5,6 @@
 #include "CpuLoops.h"
 #include "LoadDialects.h"
 #include "LowerKernels.h"
-#include "fsdp/Codegen/X86Machine.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
@@ -34,14 +33,14 @@ static void splitFma(llvm::Module &module) {
 }
 
 /// The functions for one instruction set, named by it, optimized.
-static llvm::Error specialize(llvm::Module &module, StringRef cpu) {
+static llvm::Error specialize(llvm::Module &module, const llvm::Triple &triple, StringRef cpu) {
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine =
-      createX86Machine(cpu, llvm::CodeGenOptLevel::Aggressive);
+      createCpuMachine(triple, cpu, llvm::CodeGenOptLevel::Aggressive);
   if (!machine)
     return machine.takeError();
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setDataLayout((*machine)->createDataLayout());
-  if (cpu == kCpuLevels[0])
+  if (cpu == getCpuLevels(triple).front() && !triple.isAArch64())
     splitFma(module);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
@@ -50,7 +49,8 @@ static llvm::Error specialize(llvm::Module &module, StringRef cpu) {
     function.setLinkage(llvm::GlobalValue::WeakODRLinkage);
     function.setVisibility(llvm::GlobalValue::HiddenVisibility);
     function.addFnAttr("target-cpu", cpu);
-    function.addFnAttr("prefer-vector-width", cpu == "x86-64-v4" ? "512" : "256");
+    if (triple.isX86())
+      function.addFnAttr("prefer-vector-width", cpu == "x86-64-v4" ? "512" : "256");
     function.addFnAttr(llvm::Attribute::NoUnwind);
     // Loops stay loops: no call of memcpy.
     function.addFnAttr("no-builtins");
@@ -61,7 +61,8 @@ static llvm::Error specialize(llvm::Module &module, StringRef cpu) {
   return llvm::Error::success();
 }
 
-FailureOr<CpuKernels> fsdp::codegen::buildCpuKernels(ArrayRef<KernelOp> kernels) {
+FailureOr<CpuKernels> fsdp::codegen::buildCpuKernels(ArrayRef<KernelOp> kernels,
+                                                     const llvm::Triple &triple) {
   CpuKernels result;
   if (kernels.empty())
     return result;
@@ -83,7 +84,7 @@ FailureOr<CpuKernels> fsdp::codegen::buildCpuKernels(ArrayRef<KernelOp> kernels)
     entry.units = work->second.units;
     entry.grain = work->second.grain;
     entry.code = name;
-    for (StringRef cpu : kCpuLevels)
+    for (StringRef cpu : getCpuLevels(triple))
       entry.functions.push_back((name + "." + cpu).str());
   }
   llvm::LLVMContext llvmContext;
@@ -92,9 +93,9 @@ FailureOr<CpuKernels> fsdp::codegen::buildCpuKernels(ArrayRef<KernelOp> kernels)
     return failure();
   auto all = std::make_unique<llvm::Module>("kernels", llvmContext);
   llvm::Linker linker(*all);
-  for (StringRef cpu : kCpuLevels) {
+  for (StringRef cpu : getCpuLevels(triple)) {
     std::unique_ptr<llvm::Module> own = llvm::CloneModule(*plain);
-    if (llvm::Error error = specialize(*own, cpu))
+    if (llvm::Error error = specialize(*own, triple, cpu))
       return first.emitError(llvm::toString(std::move(error)));
     all->setTargetTriple(own->getTargetTriple());
     all->setDataLayout(own->getDataLayout());

@@ -130,6 +130,13 @@ bool fsdp::codegen::isRowPick(aten::CallOp call, Rounding rounding) {
          index.getShape() == ArrayRef<int64_t>(getRowShape(source.getShape()));
 }
 
+/// torch's vectors of fp32 have 8 numbers on all x86-64 processors, but 4 on ARM's without SVE.
+#if defined(__x86_64__)
+static constexpr bool kAddsByEights = true;
+#else
+static constexpr bool kAddsByEights = false;
+#endif
+
 bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
   if (isRowPick(call, rounding))
     return true;
@@ -152,10 +159,11 @@ bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
   if (!isKernelElement(source.getElementType()) ||
       result.getElementType() != source.getElementType())
     return false;
-  // The order in which torch adds; short dtypes have another one. A row is computed before it is
-  // added up: it should stay in the first-level cache.
+  // The order in which torch adds on x86-64; short dtypes have another one, and so have processors
+  // with other vectors. A row is computed before it is added up: it should stay in the first-level
+  // cache.
   return rounding == Rounding::Fast ||
-         (source.getElementType().isF32() && columns % 32 == 0 && columns <= 8192);
+         (kAddsByEights && source.getElementType().isF32() && columns % 32 == 0 && columns <= 8192);
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,7 +1,7 @@
 //===- EmitObject.cpp - A plan as a native object -------------------------===//
 
 #include "fsdp/Export/EmitObject.h"
-#include "fsdp/Codegen/X86Machine.h"
+#include "fsdp/Codegen/CpuMachine.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/Constants.h"
@@ -172,8 +172,10 @@ Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<std::vector<PlanTables>
   bool hasKernels = llvm::any_of(programs, [](ArrayRef<PlanTables> program) {
     return llvm::any_of(program, [](const PlanTables &plan) { return !plan.kernels.empty(); });
   });
-  Expected<std::unique_ptr<TargetMachine>> created = fsdp::codegen::createX86Machine(
-      "x86-64", hasKernels ? CodeGenOptLevel::Default : CodeGenOptLevel::None);
+  const Triple triple = fsdp::codegen::getHostTriple();
+  Expected<std::unique_ptr<TargetMachine>> created = fsdp::codegen::createCpuMachine(
+      triple, fsdp::codegen::getCpuLevels(triple).front(),
+      hasKernels ? CodeGenOptLevel::Default : CodeGenOptLevel::None);
   if (!created)
     return created.takeError();
   TargetMachine *machine = created->get();

@@ -14,7 +14,6 @@ LogicalResult Lowering::lowerKernels() {
   if (failed(code))
     return failure();
   PlanTables &tables = builder.tables;
-  static_assert(std::size(codegen::kCpuLevels) == FSDP_NUM_KERNEL_LEVELS);
   for (auto [kernel, native] : llvm::zip_equal(kernels, code->kernels)) {
     kernelOf[kernel.getSymNameAttr()] = tables.kernels.size();
     tables.kernels.push_back(
@@ -22,7 +21,10 @@ LogicalResult Lowering::lowerKernels() {
          kernel.getBody().front().getNumArguments(),
          static_cast<uint32_t>(kernel.getYielded().size()), native.units, native.grain,
          /*gpu_blocks=*/0, /*gpu_threads=*/0});
-    llvm::append_range(tables.kernelFunctions, native.functions);
+    // Architectures without levels have one function for all.
+    for (size_t level = 0; level < FSDP_NUM_KERNEL_LEVELS; ++level)
+      tables.kernelFunctions.push_back(
+          native.functions[std::min(level, native.functions.size() - 1)]);
   }
   tables.kernelCode = std::move(code->bitcode);
   return getTarget(module) == Target::Cuda ? lowerGpuKernels(kernels) : success();

@@ -23,8 +23,9 @@ NativeKernels::NativeKernels() {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   // As fsdp-compile's objects: functions say what they need of the machine.
-  llvm::orc::JITTargetMachineBuilder machine(llvm::Triple("x86_64-unknown-linux-gnu"));
-  machine.setCPU("x86-64").setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
+  llvm::orc::JITTargetMachineBuilder machine(codegen::getHostTriple());
+  machine.setCPU(codegen::getCpuLevels(codegen::getHostTriple()).front().str())
+      .setCodeGenOptLevel(llvm::CodeGenOptLevel::Default);
   machine.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
   jit = llvm::cantFail(
       llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(machine)).create());
@@ -77,7 +78,11 @@ fsdp_kernel_function NativeKernels::lookup(const std::string &name) {
 }
 
 unsigned fsdp::test::getNumRunnableLevels() {
+#if defined(__x86_64__)
   if (__builtin_cpu_supports("x86-64-v4"))
     return 3;
-  return __builtin_cpu_supports("x86-64-v3") ? 2 : 1;
+  if (__builtin_cpu_supports("x86-64-v3"))
+    return 2;
+#endif
+  return 1;
 }

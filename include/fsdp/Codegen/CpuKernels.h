@@ -3,6 +3,7 @@
 #ifndef FSDP_CODEGEN_CPUKERNELS_H
 #define FSDP_CODEGEN_CPUKERNELS_H
 
+#include "fsdp/Codegen/CpuMachine.h"
 #include "fsdp/IR/Fsdp.h"
 #include "llvm/Support/Error.h"
 
@@ -11,11 +12,8 @@
 
 namespace fsdp::codegen {
 
-/// The instruction sets for which functions are made (FSDP_NUM_KERNEL_LEVELS), as LLVM names them.
-inline constexpr llvm::StringLiteral kCpuLevels[] = {"x86-64", "x86-64-v3", "x86-64-v4"};
-
-/// A kernel's work, and its functions (fsdp_kernel_function) by level. Kernels with equal bodies
-/// have functions of one name, which linking keeps once.
+/// A kernel's work, and its functions (fsdp_kernel_function) by level (getCpuLevels). Kernels with
+/// equal bodies have functions of one name, which linking keeps once.
 struct CpuKernel {
   int64_t units = 1, grain = 1;
   std::string code; // names the rounding and the body: equal for kernels that compute the same
@@ -30,7 +28,8 @@ struct CpuKernels {
 /// Kernels that pass the test of ScalarCode.h; errors name the kernel and the call that does not.
 /// The functions allocate nothing and call nothing, but that those for x86-64 convert f16 by
 /// libgcc.
-llvm::FailureOr<CpuKernels> buildCpuKernels(llvm::ArrayRef<KernelOp> kernels);
+llvm::FailureOr<CpuKernels> buildCpuKernels(llvm::ArrayRef<KernelOp> kernels,
+                                            const llvm::Triple &triple = getHostTriple());
 
 /// The loops of one kernel for CPUs, as text of the dialects func, scf, arith, math, vector and
 /// llvm: for people and tests.

@@ -20,10 +20,10 @@ struct EmitOptions {
   bool withMain = true;
 };
 
-/// The plans of a program as a relocatable ELF object for x86-64: constant tables, the `fsdp_plan`s
-/// that point to them and to each other, the functions of their kernels, and `main`. Its only
-/// undefined symbol is the runtime's entry. Several programs are for other meshes each: `main` runs
-/// one of them. At least one; the symbol is the first one's.
+/// The plans of a program as a relocatable ELF object for this machine: constant tables, the
+/// `fsdp_plan`s that point to them and to each other, the functions of their kernels, and `main`.
+/// Its only undefined symbol is the runtime's entry. Several programs are for other meshes each:
+/// `main` runs one of them. At least one; the symbol is the first one's.
 llvm::Expected<llvm::SmallVector<char, 0>>
 emitObject(llvm::ArrayRef<std::vector<PlanTables>> programs, const EmitOptions &options);
 

@@ -349,7 +349,7 @@ typedef struct fsdp_kernel {
 typedef void (*fsdp_kernel_function)(void *const *tensors, int64_t begin, int64_t end);
 
 /* Instruction sets for which a plan has functions of each kernel: x86-64 as any machine has it,
- * x86-64-v3 (AVX2, FMA, F16C) and x86-64-v4 (AVX-512). */
+ * x86-64-v3 (AVX2, FMA, F16C) and x86-64-v4 (AVX-512). Elsewhere all are the baseline's. */
 #define FSDP_NUM_KERNEL_LEVELS 3
 
 typedef struct fsdp_plan {
