@@ -57,7 +57,7 @@ private:
     return SmallVector<RecomputeStep>(ladder.take_front(count));
   }
   StepChoices getChoices(const Candidate &candidate) const {
-    return {.recompute = RecomputeOptions(), .offload = getOffload(candidate), .fusion = fusion};
+    return {.recompute = RecomputeOptions(), .offload = getOffload(candidate), .fusion = kernels};
   }
   std::optional<int64_t> findPeak(const Candidate &candidate);
   std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes);
@@ -66,7 +66,8 @@ private:
   std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes);
   std::optional<Prediction> predictBest(OffloadPolicy offload, int64_t capBytes);
   LogicalResult findLadders();
-  Candidate choose(int64_t capBytes);
+  std::optional<Prediction> predictBest(int64_t capBytes);
+  FailureOr<Candidate> choose(int64_t capBytes);
   Candidate findLeast();
   void announce(const Prediction &chosen);
 
@@ -77,6 +78,7 @@ private:
   ArrayRef<RecomputeStep> ladder;         // the one that is tried
   SmallVector<RecomputePolicyAttr> asked; // by group
   SmallVector<GroupOp> freed;             // whose policy is left to this pass
+  FusionChoice kernels = FusionChoice::Off; // with which the step is tried
   bool isFitting = false;                 // a schedule fits the memory cap
   std::optional<ScheduleSearch> search;
 };
@@ -214,7 +216,7 @@ LogicalResult ChooseRecomputePass::findLadders() {
   ladders.clear();
   for (std::optional<RecomputePolicy> policy : offloaded) {
     FailureOr<SmallVector<RecomputeStep>> found =
-        findRecomputeLadder(getOperation(), search->getCosts(), fusion, policy);
+        findRecomputeLadder(getOperation(), search->getCosts(), kernels, policy);
     if (failed(found))
       return failure();
     ladders.push_back(std::move(*found));
@@ -222,7 +224,7 @@ LogicalResult ChooseRecomputePass::findLadders() {
   return success();
 }
 
-Candidate ChooseRecomputePass::choose(int64_t capBytes) {
+std::optional<Prediction> ChooseRecomputePass::predictBest(int64_t capBytes) {
   bool isOffloaded = offload == OffloadPolicy::All;
   std::optional<Prediction> best =
       predictBest(isOffloaded ? OffloadPolicy::All : OffloadPolicy::None, capBytes);
@@ -234,6 +236,21 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
       offloaded->candidate.whyOffloaded = best ? kForTime : kForMemory;
       best = offloaded;
     }
+  }
+  return best;
+}
+
+FailureOr<Candidate> ChooseRecomputePass::choose(int64_t capBytes) {
+  kernels = fusion;
+  if (failed(findLadders()))
+    return failure();
+  std::optional<Prediction> best = predictBest(capBytes);
+  if (!best && fusion == FusionChoice::Auto) {
+    // What a kernel reads and writes is in memory at once: the step may fit without kernels only.
+    kernels = FusionChoice::Off;
+    if (failed(findLadders()))
+      return failure();
+    best = predictBest(capBytes);
   }
   if (!best)
     return findLeast();
@@ -379,9 +396,10 @@ void ChooseRecomputePass::runOnOperation() {
   Candidate chosen;
   RecomputeOptions options;
   if (isDecided) {
-    if (failed(findLadders()))
+    FailureOr<Candidate> found = choose(*capBytes);
+    if (failed(found))
       return signalPassFailure();
-    chosen = choose(*capBytes);
+    chosen = *found;
     applySteps(module, chosen.steps);
     recordActivations(*step, chosen);
   } else {

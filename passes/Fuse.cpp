@@ -6,8 +6,10 @@
 #include "fsdp/CostModel/OperatorWork.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/Pass/PassManager.h"
 #include "passes/FusionClusters.h"
 #include "passes/FusionLosses.h"
+#include "passes/LeaveOutKernels.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -215,6 +217,15 @@ namespace {
 struct FusePass : public fsdp::impl::FuseBase<FusePass> {
   using FuseBase::FuseBase;
 
+  /// Whether the arena of a scheduled module fits the cap.
+  bool fitsCap(ModuleOp scheduled) {
+    ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
+    OwningOpRef<ModuleOp> planned = scheduled.clone();
+    PassManager manager(&getContext());
+    manager.addPass(createPlanMemory({.memoryCap = memoryCap, .profile = profile}));
+    return succeeded(manager.run(*planned));
+  }
+
   void runOnOperation() override {
     if (failed(expectPhase(getOperation(), getArgument(),
                            {ModulePhase::Sharded, ModulePhase::Scheduled})))
@@ -222,7 +233,8 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
     SmallVector<ModuleOp> modules = getSteps(getOperation());
     FusionChoice choice = fusion;
     if (choice == FusionChoice::Auto)
-      choice = getTarget(modules.front()) == Target::Cuda ? FusionChoice::Fast : FusionChoice::Off;
+      choice =
+          getTarget(modules.front()) == Target::Cuda ? FusionChoice::Fast : FusionChoice::Exact;
     if (choice == FusionChoice::Off)
       return;
     for (ModuleOp module : modules)
@@ -230,6 +242,9 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         (*kernels.begin()).emitError("the step has been fused before: it has kernels");
         return signalPassFailure();
       }
+    OwningOpRef<ModuleOp> unfused;
+    if (fusion == FusionChoice::Auto && memoryCap != "0")
+      unfused = getOperation().clone();
     FusionCounts counts;
     for (ModuleOp module : modules)
       for (auto step : module.getOps<func::FuncOp>()) {
@@ -246,6 +261,8 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
           counts.movers[name].bytes += mover.bytes;
         }
       }
+    if (unfused && !fitsCap(getOperation()) && fitsCap(*unfused))
+      return leaveOutKernels(getOperation(), *unfused);
     remark::analysis(getOperation().getLoc(),
                      remark::RemarkOpts::name("fusion").category(DEBUG_TYPE))
         << remark::metric("Kernels", counts.kernels) << remark::metric("Launches", counts.launches)

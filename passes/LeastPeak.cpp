@@ -55,7 +55,7 @@ std::optional<int64_t> fsdp::findLeastPeak(ModuleOp sharded, const cost::CostMod
     sizes.back() *= change.shardFactor;
     mesh.setSizes(sizes);
   }
-  StepChoices choices{.offload = change.offload, .fusion = fusion};
+  StepChoices choices{.offload = change.offload, .fusion = change.fusion.value_or(fusion)};
   if (change.recompute) {
     choices.recompute.emplace().policy = *change.recompute;
     // What is left to a search may be anything: also the policy to try.

@@ -4,6 +4,7 @@
 #include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/LeastPeak.h"
+#include "passes/LeaveOutKernels.h"
 #include "passes/SearchOptions.h"
 
 namespace fsdp {
@@ -31,10 +32,7 @@ struct OptimizeSchedulePass
     fuse.addPass(createFuse({.fusion = fusion}));
     if (failed(runPipeline(fuse, module)))
       return signalPassFailure();
-    auto findPeak = [&](const StepChange &change) {
-      return findLeastPeak(*unfused, search->getCosts(), change, fusion);
-    };
-    FailureOr<std::optional<FoundSchedule>> found = search->run(module, findPeak);
+    FailureOr<std::optional<FoundSchedule>> found = findSchedule(*search, *unfused);
     if (failed(found))
       return signalPassFailure();
     if (!*found)
@@ -46,9 +44,44 @@ struct OptimizeSchedulePass
   }
 
 private:
+  FailureOr<std::optional<FoundSchedule>> findSchedule(const ScheduleSearch &search,
+                                                       ModuleOp unfused);
   void report(const FoundSchedule &found);
 };
 } // namespace
+
+/// Of the module, which has been fused, or, where the choice is free and only that fits, of the
+/// step without kernels, which the module becomes.
+FailureOr<std::optional<FoundSchedule>>
+OptimizeSchedulePass::findSchedule(const ScheduleSearch &search, ModuleOp unfused) {
+  ModuleOp module = getOperation();
+  auto findPeak = [&](const StepChange &change) {
+    return findLeastPeak(unfused, search.getCosts(), change, fusion);
+  };
+  if (fusion != FusionChoice::Auto || memoryCap == "0")
+    return search.run(module, findPeak);
+  std::vector<Diagnostic> messages;
+  auto runQuietly = [&](ModuleOp step, std::vector<Diagnostic> *told) {
+    ScopedDiagnosticHandler quiet(&getContext(), [&](Diagnostic &diag) {
+      if (told)
+        told->push_back(std::move(diag));
+      return success();
+    });
+    return search.run(step, told ? FindLeastPeak(findPeak) : nullptr);
+  };
+  FailureOr<std::optional<FoundSchedule>> found = runQuietly(module, &messages);
+  if (failed(found)) {
+    OwningOpRef<ModuleOp> plain = unfused.clone();
+    found = runQuietly(*plain, nullptr);
+    if (succeeded(found)) {
+      leaveOutKernels(module, *plain);
+      return found;
+    }
+  }
+  for (Diagnostic &diag : messages)
+    getContext().getDiagEngine().emit(std::move(diag));
+  return found;
+}
 
 void OptimizeSchedulePass::report(const FoundSchedule &found) {
   ModuleOp module = getOperation();

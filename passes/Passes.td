@@ -60,7 +60,7 @@ defvar searchOptions = [
 ] # costOptions;
 
 defvar fusionValues = [{::llvm::cl::values(
-  clEnumValN(::fsdp::FusionChoice::Auto, "auto", "fast for CUDA, off for CPUs"),
+  clEnumValN(::fsdp::FusionChoice::Auto, "auto", "fast for CUDA, exact for CPUs"),
   clEnumValN(::fsdp::FusionChoice::Off, "off", "none"),
   clEnumValN(::fsdp::FusionChoice::Exact, "exact", "those with torch's bits"),
   clEnumValN(::fsdp::FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))}];

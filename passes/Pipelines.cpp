@@ -88,7 +88,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
     manager.addPass(createSchedule());
     manager.addPass(createAssignStreams());
     manager.addPass(createOffloadGradients());
-    manager.addPass(createFuse({.fusion = options.fusion}));
+    manager.addPass(createFuse(
+        {.fusion = options.fusion, .memoryCap = options.memoryCap, .profile = options.profile}));
   }
   verify(createVerifyScheduled());
   if (!options.report.empty()) {

@@ -92,7 +92,8 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "fusion", llvm::cl::init(FusionChoice::Auto),
       llvm::cl::desc("Which operators become generated kernels"),
       llvm::cl::values(
-          clEnumValN(FusionChoice::Auto, "auto", "fast of steps captured for CUDA, off of others"),
+          clEnumValN(FusionChoice::Auto, "auto",
+                     "fast of steps captured for CUDA, exact of others"),
           clEnumValN(FusionChoice::Off, "off", "none"),
           clEnumValN(FusionChoice::Exact, "exact", "those whose kernels give torch's bits"),
           clEnumValN(FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))};

@@ -68,7 +68,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     `clone.default` first. Where live bytes fit the cap but the arena does not, for the holes in it,
     the search is repeated with room for them. Where nothing fits, the error names the least peak, a
     cap that is enough, the operation where the peak occurs, what is live there, and what would lower
-    it. On one rank there is
+    it. With `fusion=auto` a step that fits the cap without kernels only gets none. On one rank there is
     nothing to decide.
 
     Deterministic: the same module, seed and budget give the same schedule on every machine.
@@ -161,7 +161,8 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     follows a `_log_softmax` becomes a `gather` in its kernel, so that one number for each row is stored
     (`fsdp/Analysis/PickedLoss.h`). It computes in fp32 and rounds once,
     where a result is stored. `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was
-    captured for CUDA, `off` of others. A module that has kernels is not fused again.
+    captured for CUDA, `exact` of others; if a scheduled module does not fit the `memory-cap` so and fits it
+    without kernels, it gets none, and a remark says so. A module that has kernels is not fused again.
 
     Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, and the bytes
     that all operators but matrix products and attention read and write: `ElementwiseBytesBefore`,
@@ -177,7 +178,11 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
   }];
   let options = [
     Option<"fusion", "fusion", "::fsdp::FusionChoice", "::fsdp::FusionChoice::Exact",
-           "Which operators become kernels", fusionValues>
+           "Which operators become kernels", fusionValues>,
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Under which cap fusion=auto leaves kernels out of a scheduled module: 80000000, 70GiB; 0: none">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "Measured durations (JSON), whose temporaries inside operators count, too">
   ];
 }
 

@@ -233,7 +233,8 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
     say `auto`: only these count as blocks. With `offload=auto`, where nothing fits or the cap asks for
     recomputation, all of this is repeated with the optimizer's state on the host
-    (`fsdp-offload-optimizer`), which is taken if it alone fits or is more than a hundredth faster.
+    (`fsdp-offload-optimizer`), which is taken if it alone fits or is more than a hundredth faster. With
+    `fusion=auto`, where nothing fits, all of this is repeated for the step without kernels.
 
     With `activations=auto` steps may also put what a block keeps on the host
     (`fsdp-offload-activations`). As many blocks as the forward hides the copies of do that first, spread

@@ -132,6 +132,7 @@ static void suggestChanges(const StepMemory &memory, const CapLimits &limits, in
   suggest(findLeastPeak({.offload = {.optimizer = OffloadPolicy::All}}), "offload-optimizer=all");
   suggest(findLeastPeak({.offload = {.activations = OffloadPolicy::All}}),
           "offload-activations=all");
+  suggest(findLeastPeak({.fusion = FusionChoice::Off}), "fusion=off");
   // All ranks are on the mesh of each group.
   const GroupInfo &group = memory.groups.getGroups().front();
   const unsigned ranks = group.replicas * group.getShards();

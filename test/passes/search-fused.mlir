@@ -1,4 +1,4 @@
-// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=430000" --remarks-filter-analyse=fsdp-choose-recompute -o /dev/null 2>&1 | FileCheck %s --check-prefix=UNFUSED
+// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=430000 fusion=off" --remarks-filter-analyse=fsdp-choose-recompute -o /dev/null 2>&1 | FileCheck %s --check-prefix=UNFUSED
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=430000 fusion=fast report=%t.json" --remarks-filter-analyse="fsdp-choose-recompute|fsdp-fuse|fsdp-optimize-schedule" -o %t.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: FileCheck %s --input-file=%t.mlir
 // RUN: cat %t.mlir %t.json | FileCheck %s --check-prefix=REPORT
@@ -7,14 +7,14 @@
 // RUN: not fsdp-opt %s --fsdp-pipeline="mesh=dp=2 schedule=auto recompute=full memory-cap=1 fusion=fast" 2>&1 | FileCheck %s --check-prefix=FULL
 // RUN: not fsdp-opt %s --fsdp-pipeline="mesh=dp=2 schedule=auto recompute=cheap memory-cap=1 fusion=fast" 2>&1 | FileCheck %s --check-prefix=CHEAP
 // RUN: fsdp-plan %s --mesh dp=2 --memory-cap 430000 --device cpu --budget 20 --fusion fast --csv - | FileCheck %s --check-prefix=PLAN
-// RUN: fsdp-plan %s --mesh dp=2 --memory-cap 430000 --device cpu --budget 20 --csv - | FileCheck %s --check-prefix=NOPLAN
+// RUN: fsdp-plan %s --mesh dp=2 --memory-cap 430000 --device cpu --budget 20 --fusion off --csv - | FileCheck %s --check-prefix=NOPLAN
 // RUN: fsdp-plan %s --mesh dp=2 --fits 430000 --device cpu --budget 20 --fusion fast | FileCheck %s --check-prefix=FITS
-// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2" | FileCheck %s --check-prefix=CPU
+// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2" | FileCheck %s --check-prefix=EXACT
 // RUN: sed 's/module attributes {/module attributes {fsdp.target = #fsdp.target<cuda>, /' %s > %t.cuda.mlir
 // RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2" | FileCheck %s --check-prefix=CUDA
 // RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=430000" | FileCheck %s --check-prefix=CUDA
 // RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=exact" | FileCheck %s --check-prefix=EXACT
-// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=off" | FileCheck %s --check-prefix=CPU
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=off" | FileCheck %s --check-prefix=OFF
 // RUN: fsdp-plan %t.cuda.mlir --mesh dp=2 --fits 430000 --device cpu --budget 20 | FileCheck %s --check-prefix=CUDA-FITS
 // RUN: not fsdp-opt %s --fsdp-pipeline="fusion=fast up-to=sharded" 2>&1 | FileCheck %s --check-prefix=SHARDED
 
@@ -42,8 +42,8 @@
 // NOPLAN: search-fused{{.*}},2,cheap,430000,0,
 // FITS: search-fused on 2 ranks: yes, in {{.*}} of {{.*}}, by recompute cheap
 
-// What is not asked for is `fast` for CUDA, and nothing for CPUs.
-// CPU-NOT: fsdp.kernel
+// What is not asked for is `fast` for CUDA, and `exact` for CPUs.
+// OFF-NOT: fsdp.kernel
 // CUDA: fsdp.kernel {{.*}} fast {
 // EXACT: fsdp.kernel {{.*}} exact {
 // CUDA-FITS: yes, in {{.*}}, by recompute cheap:

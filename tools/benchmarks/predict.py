@@ -21,11 +21,11 @@ import harness  # found through compare
 SCHEDULES = {"fsdp2": "schedule=fsdp2", "auto": "schedule=auto"}
 
 
-def profile(workspace, planned):
+def profile(workspace, captured):
     """The options that name this machine's durations."""
     operators, network = workspace.folder / "profile.json", workspace.folder / "network.json"
     tool = harness.TOOLS / "fsdp-profile"
-    harness.run([tool, planned, "--threads", 1, "--ranks", compare.RANKS, "-o", operators])
+    harness.run([tool, captured, "--threads", 1, "--ranks", compare.RANKS, "-o", operators])
     harness.run([tool, "--collectives", "--ranks", compare.RANKS, "-o", network])
     return f"profile={operators} network={network}"
 
@@ -44,7 +44,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-") as folder:
         workspace = harness.Workspace(compare.SIZES[options.size], samples=16, folder=folder)
         workspace.capture()
-        costs = profile(workspace, workspace.plan(compare.RANKS)[0])
+        costs = profile(workspace, workspace.captured)
         binaries, predicted = {}, {}
         for name, schedule in SCHEDULES.items():
             binaries[name] = workspace.folder / name

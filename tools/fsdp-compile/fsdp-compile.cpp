@@ -52,7 +52,7 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   PassManager manager(module.getContext());
   bool isScheduled = phase && phase.getValue() == fsdp::ModulePhase::Scheduled;
   if (isScheduled) {
-    manager.addPass(fsdp::createFuse({.fusion = options.fusion}));
+    manager.addPass(fsdp::createFuse({.fusion = options.fusion, .memoryCap = options.memoryCap}));
     manager.addPass(fsdp::createPlanMemory({.memoryCap = options.memoryCap}));
   } else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned) {
     return module.emitError("the module is '")
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
   fsdp::addFusionFlag(app, options.fusion,
                       "Which elementwise operators of a scheduled module without kernels become "
                       "such: off, exact (torch's bits), fast (fp32 inside, one rounding), or auto: "
-                      "fast for CUDA, off for CPUs");
+                      "fast for CUDA, exact for CPUs");
   app.add_option("--chip", options.chip, "The oldest GPU that runs the generated kernels")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(fsdp::codegen::kChips),
                                                      std::end(fsdp::codegen::kChips))))

@@ -280,7 +280,7 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   addFusionFlag(app, options.sweep.fusion,
                 "Which elementwise operators become generated kernels, as of fsdpc: off, exact, "
-                "fast, or auto: fast for CUDA, off for CPUs");
+                "fast, or auto: fast for CUDA, exact for CPUs");
   CLI::Option *budget = app.add_option("--budget", options.sweep.simulationBudget,
                                        "Simulations that each search may take (1000; 3000 for "
                                        "--fits)")

@@ -373,7 +373,7 @@ int main(int argc, char **argv) {
       app, options.fusion,
       "which elementwise operators become generated kernels: off: none; exact: those whose "
       "kernels give the bits of torch's operators; fast: also others, which compute in fp32 and "
-      "round once; auto: fast with --target cuda, off for CPUs");
+      "round once; auto: fast with --target cuda, exact for CPUs");
   app.add_option(
          "--schedule", options.schedule,
          "fsdp2: eager FSDP2's order; auto: a search for the least predicted step time that "

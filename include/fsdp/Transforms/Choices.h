@@ -36,7 +36,7 @@ inline constexpr int64_t kLeastOffloadedBytes = 1024;
 
 /// Which operators become generated kernels.
 enum class FusionChoice {
-  Auto,  // fast of steps that were captured for CUDA, off of others
+  Auto,  // fast of steps that were captured for CUDA, exact of others
   Off,   // none
   Exact, // those whose kernels give torch's bits
   Fast   // also others, with fp32 inside and one rounding

@@ -38,6 +38,7 @@ struct StepChange {
   std::optional<RecomputePolicy> recompute = {}; // none: as it is
   int64_t shardFactor = 1;                       // of the shards of each group
   OffloadChoices offload = {};
+  std::optional<FusionChoice> fusion = {}; // none: as it is
 };
 
 /// The least peak, in bytes, of any schedule of the step changed so; none where that is no step
