@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/OptimizerOptions.h"
 #include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
@@ -62,7 +63,7 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     }
     int64_t numOffloaded = 0, numStates = 0;
     if (step->optimizer)
-      numStates = getNumOptimizerStates(step->optimizer);
+      numStates = getStateNames(step->optimizer).size();
     for (GroupOp group : step->groups) {
       // FSDP2's optimizer works on the parameters where they lie.
       bool isWanted =

@@ -84,7 +84,6 @@ struct HostValues {
 /// What is on the host stays throughout: one part lies behind the other. Returns their bytes.
 static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
                            function_ref<int64_t(size_t)> toOffset) {
-  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   int64_t hostBytes = 0;
   for (const GroupInfo &group : memory.groups.getGroups()) {
     GroupOp op = group.op;
@@ -95,7 +94,7 @@ static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
     if (kept.copy)
       copy = toOffset(*kept.copy);
     SmallVector<int64_t> hostStates;
-    for (const HostPart &part : group.getHostParts(getNumOptimizerStates(optimizer))) {
+    for (const HostPart &part : group.getHostParts()) {
       if (part.category == BufferCategory::OptimizerState)
         hostStates.push_back(hostBytes);
       else

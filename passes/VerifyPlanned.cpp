@@ -68,7 +68,6 @@ private:
   int64_t arenaBytes;
   ArrayRef<ModuleOp> others;
   const PlannedUses uses;
-  unsigned numStates = 0; // of the optimizer
   plan::OccupiedBytes occupied;
   std::vector<Placed> buffers; // all that were placed
 };
@@ -122,12 +121,9 @@ static LogicalResult missingOffset(Operation *op) {
 }
 
 LogicalResult Checker::enterDeclarations() {
-  auto optimizers = module.getOps<OptimizerOp>();
-  if (!optimizers.empty())
-    numStates = getNumOptimizerStates(*optimizers.begin());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (std::optional<std::string> wrong = group.explainPlaces(numStates))
+    if (std::optional<std::string> wrong = group.explainPlaces())
       return op.emitOpError("P1: @") << op.getSymName() << ' ' << *wrong;
     auto keep = [&](int64_t offset, const GroupForm &form, const Twine &what) {
       return place(
@@ -137,7 +133,7 @@ LogicalResult Checker::enterDeclarations() {
     if (places.getShard() && failed(keep(*places.getShard(), group.master, "the shard")))
       return failure();
     for (auto [i, offset] : llvm::enumerate(places.getStates()))
-      if (failed(keep(offset, group.states, "optimizer state " + Twine(i + 1))))
+      if (failed(keep(offset, group.states[i], "optimizer state " + Twine(i + 1))))
         return failure();
     if (places.getCopy() &&
         failed(keep(*places.getCopy(), group.gathered, "the copy that is gathered")))
@@ -236,7 +232,7 @@ LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) 
 
 /// From the fetch to where the store is waited for.
 LogicalResult Checker::enterState(FetchStateStartOp fetch, int64_t index) {
-  std::vector<HostPart> parts = groups.lookup(fetch.getGroupAttr()).getHostParts(numStates);
+  std::vector<HostPart> parts = groups.lookup(fetch.getGroupAttr()).getHostParts();
   if (!fetch.getOffsets() || fetch.getOffsets()->size() != parts.size())
     return missingOffset(fetch);
   for (auto [part, offset] : llvm::zip_equal(parts, *fetch.getOffsets()))

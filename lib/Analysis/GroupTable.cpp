@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/GroupTable.h"
 
+#include "fsdp/IR/OptimizerOptions.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 
@@ -45,9 +46,30 @@ static void setEncoding(GroupInfo &info, AllGatherExtensionAttr extension) {
   info.gathered.wholeBytes = info.gathered.shardBytes * info.layout.ranks;
 }
 
+/// What the optimizer keeps of the trained parameters.
+static LogicalResult addStates(GroupInfo &info, OptimizerOp optimizer) {
+  DictionaryAttr said = optimizer.getStateDtypeAttr();
+  Type param = info.master.elementType;
+  for (StringRef name : getStateNames(optimizer)) {
+    GroupForm form = makeForm(getDtype(said ? said.getAs<TypeAttr>(name) : TypeAttr(), param));
+    if (form.elementType != param && param.isF64()) {
+      InFlightDiagnostic diag = info.op.emitOpError("@")
+                                << info.op.getSymName() << " has parameters of " << param
+                                << ", and their " << name << " is to be kept in "
+                                << form.elementType << ": such updates compute in f32";
+      diag.attachNote(optimizer.getLoc()) << "the optimizer is declared here";
+      return diag;
+    }
+    setSizes(form, info.trained);
+    info.states.push_back(form);
+  }
+  return success();
+}
+
 FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
   GroupTable table;
   SymbolTable symbols(module);
+  auto optimizers = module.getOps<OptimizerOp>();
   for (auto group : module.getOps<GroupOp>()) {
     GroupInfo info;
     info.op = group;
@@ -67,7 +89,6 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     info.master = makeForm(element);
     info.gathered = makeForm(getDtype(group.getGatherDtypeAttr(), element));
     info.gradients = makeForm(getDtype(group.getReduceDtypeAttr(), element));
-    info.states = makeForm(element);
     ArrayRef<int64_t> sizes = getAxisSizes(group, symbols);
     unsigned ranks = sizes.back();
     info.replicas = sizes.size() > 1 ? sizes.front() : 1;
@@ -87,7 +108,10 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     else
       setSizes(info.gathered, info.layout);
     setSizes(info.gradients, info.trained);
-    setSizes(info.states, info.trained);
+    info.updated = makeForm(element);
+    setSizes(info.updated, info.trained);
+    if (!info.isFrozen() && !optimizers.empty() && failed(addStates(info, *optimizers.begin())))
+      return failure();
     table.groupOf[group.getSymNameAttr()] = info.index;
     table.groups.push_back(std::move(info));
   }
@@ -108,22 +132,26 @@ int64_t GroupInfo::getGradientBytes(Type dtype) const {
   return gradients.shardElements * getElementBytes(dtype);
 }
 
-unsigned GroupInfo::getNumStates(OptimizerOp optimizer) const {
-  return isFrozen() ? 0 : getNumOptimizerStates(optimizer);
+int64_t GroupInfo::getStateBytes() const {
+  int64_t bytes = 0;
+  for (const GroupForm &state : states)
+    bytes += state.shardBytes;
+  return bytes;
 }
 
-std::vector<HostPart> GroupInfo::getHostParts(unsigned numOptimizerStates) const {
+std::vector<HostPart> GroupInfo::getHostParts() const {
   GroupOp group = op; // accessors of operations are not const
   std::vector<HostPart> parts;
   if (group.areParametersOnHost())
-    parts.push_back({BufferCategory::Shard, 0, "the shard", master.shardBytes, states.shardBytes});
-  if (group.isStateOnHost() && !isFrozen())
-    for (unsigned i = 1; i <= numOptimizerStates; ++i)
-      parts.push_back({BufferCategory::OptimizerState, i, "optimizer state " + std::to_string(i),
-                       states.shardBytes, states.shardBytes});
+    parts.push_back({BufferCategory::Shard, 0, "the shard", master.shardBytes, updated.shardBytes});
+  if (group.isStateOnHost())
+    for (auto [i, state] : llvm::enumerate(states))
+      parts.push_back({BufferCategory::OptimizerState, static_cast<unsigned>(i + 1),
+                       "optimizer state " + std::to_string(i + 1), state.shardBytes,
+                       state.shardBytes});
   if (group.areParametersOnHost() && hasGatherCopy())
     parts.push_back({BufferCategory::Shard, 1, "the copy that is gathered", gathered.shardBytes,
-                     states.shardElements * gathered.elementBytes});
+                     updated.shardElements * gathered.elementBytes});
   return parts;
 }
 
@@ -141,12 +169,12 @@ SmallVector<int64_t> GroupInfo::getHostPlaces() const {
   return offsets;
 }
 
-std::optional<std::string> GroupInfo::explainPlaces(unsigned numOptimizerStates) const {
+std::optional<std::string> GroupInfo::explainPlaces() const {
   GroupOp group = op; // accessors of operations are not const
   PlacesAttr places = group.getPlacesAttr();
   if (!places)
     return "has no places in the arena";
-  const size_t numStates = isFrozen() ? 0 : numOptimizerStates;
+  const size_t numStates = states.size();
   const bool isStateOnHost = group.isStateOnHost(), isOnHost = group.areParametersOnHost();
   if (isStateOnHost && numStates == 0)
     return "has its optimizer state on the host, but the optimizer keeps none of it";
@@ -177,10 +205,4 @@ std::optional<std::string> GroupInfo::explainPlaces(unsigned numOptimizerStates)
           checkOne(places.getCopy().has_value(), hasGatherCopy() && !isOnHost, copy + inArena))
     return wrong;
   return checkOne(places.getHostCopy().has_value(), hasGatherCopy() && isOnHost, copy + onHost);
-}
-
-unsigned fsdp::getNumOptimizerStates(OptimizerOp optimizer) {
-  if (optimizer.getKind() != OptimizerKind::SGD)
-    return optimizer.getAmsgrad() ? 3 : 2;
-  return optimizer.getMomentum()->isZero() ? 0 : 1;
 }

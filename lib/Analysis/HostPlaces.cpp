@@ -92,14 +92,11 @@ LogicalResult Checker::checkOverlap() {
 
 LogicalResult fsdp::checkHostPlaces(ModuleOp module, Block &body, const GroupTable &groups) {
   Checker checker(module);
-  unsigned numStates = 0;
-  if (auto optimizers = module.getOps<OptimizerOp>(); !optimizers.empty())
-    numStates = getNumOptimizerStates(*optimizers.begin());
   const auto end = static_cast<int64_t>(std::distance(body.begin(), body.end()));
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     // Their numbers are equal: explainPlaces().
-    for (auto [begin, part] : llvm::zip(group.getHostPlaces(), group.getHostParts(numStates)))
+    for (auto [begin, part] : llvm::zip(group.getHostPlaces(), group.getHostParts()))
       if (failed(checker.place(op, (part.name + " of @" + op.getSymName()).str(), begin,
                                {part.bytes, 0, end})))
         return failure();

@@ -72,7 +72,6 @@ private:
   func::FuncOp step;
   const GroupTable &groups;
   const StepStorage &storage;
-  OptimizerOp optimizer;
 
   std::vector<int64_t> firstUse, lastUse;    // by storage; the definition is the first use
   DenseMap<Operation *, int64_t> launchOf;   // of starts: of themselves, or of their bucket
@@ -151,7 +150,7 @@ LogicalResult LiveRanges::Builder::checkFetched() {
       return op.emitOpError("@") << op.getSymName() << ' ' << *open;
     if (group.isFrozen())
       continue;
-    if (group.getNumStates(optimizer) > 0)
+    if (!group.states.empty())
       if (std::optional<std::string> open = explainOpenOffload(op))
         return op.emitOpError("@") << op.getSymName() << ' ' << *open;
     if (op.isUpdatedFromHost() && !fetched.contains(group.getName()))
@@ -168,7 +167,6 @@ LogicalResult LiveRanges::Builder::collect() {
   if (!llvm::hasSingleElement(optimizers))
     return module.emitError("has ")
            << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
-  optimizer = *optimizers.begin();
   firstUse.assign(storage.getStorages().size(), -1);
   lastUse.assign(storage.getStorages().size(), -1);
   collectUses();
@@ -238,13 +236,13 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
 void LiveRanges::Builder::addDeclarations() {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    unsigned numStates = op.isStateOnHost() ? 0 : group.getNumStates(optimizer);
     KeptRanges &kept = result.keptBy.emplace_back();
     if (!op.areParametersOnHost())
       kept.shard = addPersistent(group.master.shardBytes, BufferCategory::Shard, op);
-    for (unsigned i = 1; i <= numStates; ++i)
-      kept.states.push_back(
-          addPersistent(group.states.shardBytes, BufferCategory::OptimizerState, op, i));
+    if (!op.isStateOnHost())
+      for (auto [i, state] : llvm::enumerate(group.states))
+        kept.states.push_back(
+            addPersistent(state.shardBytes, BufferCategory::OptimizerState, op, i + 1));
     if (group.hasGatherCopy() && !op.areParametersOnHost())
       kept.copy = addPersistent(group.gathered.shardBytes, BufferCategory::Shard, op, 1);
   }
@@ -271,7 +269,7 @@ void LiveRanges::Builder::addStates() {
   for (auto fetch : step.getOps<FetchStateStartOp>()) {
     int64_t index = storage.lookup(fetch.getHandle());
     const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
-    for (const HostPart &part : group.getHostParts(getNumOptimizerStates(optimizer)))
+    for (const HostPart &part : group.getHostParts())
       result.rangesOf[fetch].push_back(add(
           {part.fetchedBytes, firstUse[index], lastUse[index], part.category, fetch, part.index}));
   }

@@ -224,7 +224,8 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
       .Case([&](UpdateOp update) {
         const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
         cost::OperationCost cost =
-            costs.getUpdateCost(optimizer, group.states.shardElements, group.master.elementType);
+            costs.getUpdateCost(optimizer, group.updated.shardElements, group.master.elementType,
+                                group.getStateBytes());
         if (group.hasGatherCopy())
           cost.durationNs += costs.getCopyCost(group.gathered.shardBytes).durationNs;
         return cost;

@@ -1,6 +1,7 @@
 //===- StateCopies.cpp - Optimizer state that lies on the host ------------===//
 
 #include "fsdp/Analysis/StateCopies.h"
+#include "fsdp/IR/OptimizerOptions.h"
 
 #include "fsdp/Analysis/GroupTable.h"
 
@@ -110,7 +111,7 @@ LogicalResult Checker::checkStored() {
 }
 
 LogicalResult Checker::run() {
-  hasState = step.optimizer && getNumOptimizerStates(step.optimizer) > 0;
+  hasState = step.optimizer && !getStateNames(step.optimizer).empty();
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
     if (auto fetch = dyn_cast<FetchStateStartOp>(op))

@@ -51,7 +51,7 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   case BufferCategory::Chunk:
     return group.getChunkBytes();
   default:
-    return group.states.shardBytes; // each optimizer state
+    return group.getStateBytes(); // of the optimizer
   }
 }
 

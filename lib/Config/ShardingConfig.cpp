@@ -159,7 +159,8 @@ template <> struct MappingTraits<OptimizerRule> {
     io.mapOptional("weight_decay", rule.weightDecay);
     io.mapOptional("betas", rule.betas);
     io.mapOptional("eps", rule.eps);
-    for (StringRef key : {"momentum", "dampening", "nesterov", "amsgrad", "maximize"})
+    for (StringRef key :
+         {"momentum", "dampening", "nesterov", "amsgrad", "maximize", "state_dtype"})
       if (is_contained(io.keys(), key)) {
         fail(io, key + " is of the whole optimizer, not of a group of it");
         return;
@@ -191,6 +192,11 @@ template <> struct MappingTraits<OptimizerOverrides> {
     io.mapOptional("maximize", optimizer.maximize);
     io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
     io.mapOptional("clip_norm_type", optimizer.clipNormType);
+    std::optional<ReadStateDtypes> stateDtype;
+    io.mapOptional("state_dtype", stateDtype);
+    if (stateDtype)
+      optimizer.stateDtype =
+          stateDtype->all ? StateDtypes{{"", stateDtype->all->word}} : stateDtype->names.dtypes;
     io.mapOptional("groups", optimizer.groups);
     checkValue(io, "lr", optimizer.lr);
     checkValue(io, "weight_decay", optimizer.weightDecay);

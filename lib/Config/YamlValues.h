@@ -64,6 +64,19 @@ struct ReadExtension {
   std::optional<ExtensionFields> fields;
 };
 
+/// The optimizer's `state_dtype`: of all states, or by their names.
+struct StateDtypeName {
+  std::string word;
+};
+struct StateDtypeNames {
+  StateDtypes dtypes;
+};
+struct NoStateDtypes {}; // a sequence
+struct ReadStateDtypes {
+  std::optional<StateDtypeName> all;
+  StateDtypeNames names;
+};
+
 /// After an error nothing is read any more: what stands in the values is not the file's, and the
 /// reader may have no place for a further message.
 inline void fail(llvm::yaml::IO &io, const llvm::Twine &message) {
@@ -243,6 +256,41 @@ template <> struct PolymorphicTraits<ReadExtension> {
   static ExtensionFields &getAsMap(ReadExtension &read) { return read.fields.emplace(); }
   static NoExtensions &getAsSequence(ReadExtension &) {
     static NoExtensions none;
+    return none;
+  }
+};
+
+template <> struct ScalarTraits<StateDtypeName> {
+  static void output(const StateDtypeName &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *, StateDtypeName &dtype) {
+    dtype.word = text.str();
+    return {};
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
+template <> struct MappingTraits<StateDtypeNames> {
+  static void mapping(IO &io, StateDtypeNames &names) {
+    for (StringRef state : io.keys()) {
+      names.dtypes.push_back({state.str(), {}});
+      io.mapRequired(names.dtypes.back().first.c_str(), names.dtypes.back().second);
+    }
+  }
+};
+
+template <> struct MappingTraits<NoStateDtypes> {
+  static void mapping(IO &io, NoStateDtypes &) {
+    fail(io, "expected the dtype of the optimizer's state, or a mapping of states to these");
+  }
+};
+
+/// `bfloat16` or `{exp_avg: bfloat16, exp_avg_sq: float32}`.
+template <> struct PolymorphicTraits<ReadStateDtypes> {
+  static NodeKind getKind(const ReadStateDtypes &) { return NodeKind::Map; }
+  static StateDtypeName &getAsScalar(ReadStateDtypes &read) { return read.all.emplace(); }
+  static StateDtypeNames &getAsMap(ReadStateDtypes &read) { return read.names; }
+  static NoStateDtypes &getAsSequence(ReadStateDtypes &) {
+    static NoStateDtypes none;
     return none;
   }
 };

@@ -38,7 +38,8 @@ public:
     return withSpread(costOfTraffic(getMovedBytes(launch)));
   }
   double getPeakNs(aten::CallOp call) const override { return device.getPeakNs(countWork(call)); }
-  OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
+  OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element,
+                              int64_t stateBytes) const override;
   OperationCost getCopyCost(int64_t bytes) const override;
   OperationCost getHostCopyCost(int64_t bytes) const override;
   CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
@@ -57,7 +58,8 @@ public:
 
 private:
   OperationCost computeCost(aten::CallOp call) const;
-  OperationCost computeUpdateCost(OptimizerKind kind, int64_t elements, Type element) const;
+  OperationCost computeUpdateCost(OptimizerKind kind, int64_t elements, Type element,
+                                  int64_t stateBytes) const;
   OperationCost computeCopyCost(int64_t bytes) const;
   OperationCost withSpread(OperationCost cost) const {
     cost.spread = spreads.compute.value_or(cost.spread);
@@ -111,16 +113,18 @@ OperationCost MergedCosts::costOfTraffic(int64_t bytes) const {
   return {.durationNs = device.getDurationNs(work), .origin = Origin::Roofline};
 }
 
-OperationCost MergedCosts::getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const {
-  return elements == 0 ? OperationCost() : withSpread(computeUpdateCost(kind, elements, element));
+OperationCost MergedCosts::getUpdateCost(OptimizerKind kind, int64_t elements, Type element,
+                                         int64_t stateBytes) const {
+  return elements == 0 ? OperationCost()
+                       : withSpread(computeUpdateCost(kind, elements, element, stateBytes));
 }
 
 OperationCost MergedCosts::getCopyCost(int64_t bytes) const {
   return bytes == 0 ? OperationCost() : withSpread(computeCopyCost(bytes));
 }
 
-OperationCost MergedCosts::computeUpdateCost(OptimizerKind kind, int64_t elements,
-                                             Type element) const {
+OperationCost MergedCosts::computeUpdateCost(OptimizerKind kind, int64_t elements, Type element,
+                                             int64_t stateBytes) const {
   std::string dtype;
   llvm::raw_string_ostream(dtype) << element;
   if (profile)
@@ -128,8 +132,7 @@ OperationCost MergedCosts::computeUpdateCost(OptimizerKind kind, int64_t element
       if (update.optimizer == kind && update.dtype == dtype)
         return readCurve(update.durations, elements);
   // Reads gradient, parameter and states, writes parameter and states.
-  int64_t passes = kind == OptimizerKind::SGD ? 5 : 7;
-  return costOfTraffic(passes * elements * getElementBytes(element));
+  return costOfTraffic(3 * elements * getElementBytes(element) + 2 * stateBytes);
 }
 
 OperationCost MergedCosts::computeCopyCost(int64_t bytes) const {

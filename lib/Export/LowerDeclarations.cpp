@@ -118,8 +118,7 @@ LogicalResult Lowering::lowerHeader() {
 LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
   GroupOp op = info.op;
-  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  if (std::optional<std::string> wrong = info.explainPlaces(getNumOptimizerStates(optimizer)))
+  if (std::optional<std::string> wrong = info.explainPlaces())
     return op.emitOpError("@") << op.getSymName() << ' ' << *wrong;
   PlacesAttr places = op.getPlacesAttr();
 
@@ -137,6 +136,9 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.trained_elements = info.trained.shardElements;
   group.shard = places.getShard().value_or(-1);
   llvm::fill(group.state, -1);
+  llvm::fill(group.state_dtype, group.dtype);
+  for (auto [dtype, state] : llvm::zip(group.state_dtype, info.states))
+    dtype = *getPlanDType(state.elementType);
   if (!isEvaluation)
     llvm::copy(places.getStates(), group.state);
   group.gather_shard = places.getCopy().value_or(group.shard);

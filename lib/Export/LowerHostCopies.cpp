@@ -14,8 +14,11 @@ void Lowering::addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, FlatSymbol
   entry.dtype = *getPlanDType(group.master.elementType);
   entry.target = group.index;
   entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
-  entry.bytes = group.states.shardBytes;
-  entry.count = group.states.shardElements;
+  const bool isFetch = kind == FSDP_FETCH_STATE_START;
+  for (const HostPart &part : group.getHostParts())
+    if (!isFetch || !part.isCopy())
+      entry.bytes += part.fetchedBytes;
+  entry.count = group.updated.shardElements;
   entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
 }
 
@@ -23,8 +26,7 @@ LogicalResult Lowering::lower(FetchStateStartOp fetch) {
   const GroupInfo &info = groups.lookup(fetch.getGroupAttr());
   fsdp_group &group = builder.tables.groups[info.index];
   ArrayRef<int64_t> places = fetch.getOffsets().value_or(ArrayRef<int64_t>());
-  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  std::vector<HostPart> parts = info.getHostParts(getNumOptimizerStates(optimizer));
+  std::vector<HostPart> parts = info.getHostParts();
   if (places.size() != parts.size())
     return fetch.emitOpError("of ")
            << fetch.getGroupAttr() << " has " << places.size() << " offsets in the arena for "

@@ -240,7 +240,7 @@ LogicalResult Lowering::lower(PackOp pack) {
 uint32_t Lowering::getShardValue(Value shard) {
   const GroupInfo &group = groups.lookup(cast<ShardType>(shard.getType()));
   Type element = cast<ShardType>(shard.getType()).getElementType();
-  return builder.addStridedValue(*getPlanDType(element), {group.states.shardElements}, {1},
+  return builder.addStridedValue(*getPlanDType(element), {group.updated.shardElements}, {1},
                                  baseOf.lookup(shard), group.getName().getValue());
 }
 

@@ -135,9 +135,10 @@ void Printer::printGroup(const fsdp_group &group) {
        << (group.parameters_on_host ? group.host_gather_shard : group.gather_shard);
   if (group.reduce_dtype != group.dtype)
     os << ", reduced as " << getDTypeName(group.reduce_dtype);
-  for (int64_t state : group.state)
+  for (auto [state, dtype] : zip_equal(group.state, group.state_dtype))
     if (state >= 0)
-      os << ", state at " << state;
+      os << ", state " << (dtype == group.dtype ? "" : getDTypeName(dtype).str() + " ") << "at "
+         << state;
   for (int64_t state : group.host_state)
     if (state >= 0)
       os << ", on the host at " << state;
@@ -338,7 +339,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
   case FSDP_FETCH_STATE_START:
   case FSDP_STORE_STATE_START:
     os << (entry.kind == FSDP_FETCH_STATE_START ? "fetch_state.start @" : "store_state.start @")
-       << group() << ", handle " << entry.handle << ": " << entry.bytes << " bytes per state";
+       << group() << ", handle " << entry.handle << ": " << entry.bytes << " bytes";
     break;
   case FSDP_STORE_START:
   case FSDP_FETCH_START: {

@@ -43,6 +43,9 @@ void CaptureFlags::addTo(CLI::App &app) {
   app.add_option("--eps", eps, "eps of adam and adamw (1e-8)");
   app.add_flag("--amsgrad", amsgrad, "AMSGrad, of adam and adamw");
   app.add_flag("--maximize", maximize, "maximize the loss instead of minimizing it");
+  app.add_option("--optimizer-state-dtype", stateDtype,
+                 "dtype of the optimizer's state, float32 or bfloat16, or of single states, as "
+                 "exp_avg=bfloat16,exp_avg_sq=float32 (the parameters'); updates compute in fp32");
   app.add_option("--clip-grad-norm", clipGradNorm,
                  "clip the gradients of all parameters together to this norm, as clip_grad_norm_ "
                  "does before the optimizer's step (no clipping)");
@@ -118,6 +121,12 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   options.optimizer.nesterov = nesterov;
   options.optimizer.amsgrad = amsgrad;
   options.optimizer.maximize = maximize;
+  if (!stateDtype.empty()) {
+    llvm::Expected<StateDtypes> dtypes = parseStateDtypes(stateDtype);
+    if (!dtypes)
+      return dtypes.takeError();
+    options.optimizer.stateDtypes = std::move(*dtypes);
+  }
   options.optimizer.clipGradNorm = clipGradNorm;
   options.optimizer.clipNormType = symbolizeNormType(clipNormType).value_or(NormType::Two);
   if (!betas.empty()) {

@@ -134,6 +134,12 @@ void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
   auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
   double beta1 = spec.beta1.value_or(0.9), beta2 = spec.beta2.value_or(0.999);
   bool isDamped = spec.dampening.value_or(0) != 0;
+  llvm::Expected<DictionaryAttr> stateDtype =
+      makeStateDtype(spec.stateDtypes, *spec.kind,
+                     getStateNames(*spec.kind, spec.momentum.value_or(0) != 0, spec.amsgrad),
+                     cast<ModuleOp>(builder.getInsertionBlock()->getParentOp()));
+  if (!stateDtype)
+    throw CaptureError("optimizer-state-dtype: " + llvm::toString(stateDtype.takeError()));
   OptimizerOp::create(builder, *spec.kind, real(spec.lr.value_or(1e-3)),
                       real(spec.weightDecay.value_or(weightDecay)),
                       isSgd ? real(spec.momentum.value_or(0)) : FloatAttr(),
@@ -141,7 +147,7 @@ void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
                       isSgd ? DenseF64ArrayAttr() : getBetas(beta1, beta2),
                       isSgd ? FloatAttr() : real(spec.eps.value_or(1e-8)), flag(spec.nesterov),
                       flag(spec.amsgrad), flag(spec.maximize), real(spec.clipGradNorm),
-                      spec.clipNormType);
+                      spec.clipNormType, *stateDtype);
   for (const OptimizerGroupSpec &group : spec.groups) {
     DenseF64ArrayAttr betas;
     if (group.beta1)

@@ -58,6 +58,21 @@ static LogicalResult verifyBetas(Operation *op, std::optional<ArrayRef<double>> 
   return success();
 }
 
+static LogicalResult verifyStateDtype(OptimizerOp op) {
+  if (!op.getStateDtypeAttr())
+    return success();
+  for (NamedAttribute state : op.getStateDtypeAttr()) {
+    if (std::optional<std::string> wrong =
+            explainForeignState(state.getName(), op.getKind(), getStateNames(op)))
+      return op.emitOpError("'state_dtype': ") << *wrong;
+    auto dtype = dyn_cast<TypeAttr>(state.getValue());
+    if (!dtype || !(dtype.getValue().isF32() || dtype.getValue().isBF16()))
+      return op.emitOpError("'state_dtype' of ") << state.getName().getValue() << " is "
+                                                 << state.getValue() << ", expected f32 or bf16";
+  }
+  return success();
+}
+
 LogicalResult OptimizerOp::verify() {
   StringRef kind = stringifyOptimizerKind(getKind());
   const GivenOption options[] = {{"momentum", getMomentum().has_value()},
@@ -81,6 +96,8 @@ LogicalResult OptimizerOp::verify() {
   auto checkReal = [&](StringRef name, std::optional<APFloat> value) {
     return succeeded(verifyValue(*this, name, getDouble(value), checkHyperParameter));
   };
+  if (failed(verifyStateDtype(*this)))
+    return failure();
   return success(checkReal("lr", getLr()) && checkReal("weight_decay", getWeightDecay()) &&
                  checkReal("momentum", getMomentum()) && checkReal("dampening", getDampening()) &&
                  succeeded(verifyBetas(*this, getBetas())) && checkReal("eps", getEps()) &&

@@ -46,23 +46,24 @@ RanksInterpreter::collectShards(const GroupInfo &group, unsigned rank,
                              getShard);
 }
 
-static bool isCopy(const HostPart &part) {
-  return part.category == BufferCategory::Shard && part.index == 1;
-}
-
 static at::Tensor &getPart(KeptShard &kept, const HostPart &part) {
   if (part.category == BufferCategory::OptimizerState)
     return kept.states[part.index - 1];
-  return isCopy(part) ? kept.gatherCopy : kept.parameters;
+  return part.isCopy() ? kept.gatherCopy : kept.parameters;
+}
+
+static Type getPartType(const GroupInfo &group, const HostPart &part) {
+  if (part.category == BufferCategory::OptimizerState)
+    return group.states[part.index - 1].elementType;
+  return (part.isCopy() ? group.gathered : group.master).elementType;
 }
 
 void RanksInterpreter::keepGroups(const NamedTensors &state) {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    unsigned numStates = group.getNumStates(step.optimizer);
     PlacesAttr places = op.getPlacesAttr(); // null unless the step is planned
     if (places)
-      if (std::optional<std::string> wrong = group.explainPlaces(numStates))
+      if (std::optional<std::string> wrong = group.explainPlaces())
         throw std::runtime_error("group @" + op.getSymName().str() + ' ' + *wrong);
     for (auto [index, rank] : llvm::enumerate(ranks)) {
       auto place = [&](const GroupForm &form, std::optional<int64_t> offset, bool isOnHost) {
@@ -83,8 +84,8 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
           if (piece.rank == part)
             inShard(kept.parameters, within, piece).copy_(inParam(whole, within, piece));
       }
-      for (unsigned i = 0; i < numStates; ++i)
-        kept.states.push_back(place(group.states,
+      for (auto [i, form] : llvm::enumerate(group.states))
+        kept.states.push_back(place(form,
                                     places && !op.isStateOnHost() ? places.getStates()[i] : none,
                                     op.isStateOnHost())
                                   .zero_());
@@ -127,7 +128,7 @@ void RanksInterpreter::visit(UpdateOp update) {
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
   GroupOp op = group.op;
   noteGradients(group, update.getGradient(), update);
-  std::vector<HostPart> parts = group.getHostParts(getNumOptimizerStates(step.optimizer));
+  std::vector<HostPart> parts = group.getHostParts();
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     KeptShard &kept = rank.groups[group.index];
     std::optional<float> clip;
@@ -143,7 +144,7 @@ void RanksInterpreter::visit(UpdateOp update) {
     at::Tensor gradients = get(index, update.getGradient(), update);
     unsigned part =
         findPosition(interpreter::findPeers(step.getMesh(op), op.getAxis(), index), index);
-    for (unsigned param = 0; param < group.states.numParams; ++param)
+    for (unsigned param = 0; param < group.updated.numParams; ++param)
       for (const plan::Piece &piece : group.layout.parameters[param].pieces) {
         if (piece.rank != part)
           continue;
@@ -167,7 +168,7 @@ void RanksInterpreter::visit(UpdateOp update) {
 
 void RanksInterpreter::visit(FetchStateStartOp fetch) {
   const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
-  std::vector<HostPart> parts = group.getHostParts(getNumOptimizerStates(step.optimizer));
+  std::vector<HostPart> parts = group.getHostParts();
   Flight flight = makeFlight(fetch);
   for (auto [index, rank] : llvm::enumerate(ranks))
     for (auto [i, part] : llvm::enumerate(parts)) {
@@ -175,12 +176,11 @@ void RanksInterpreter::visit(FetchStateStartOp fetch) {
       if (fetch.getOffsets())
         offset = (*fetch.getOffsets())[i];
       at::Tensor host =
-          getPart(rank.groups[group.index], part).narrow(0, 0, group.states.shardElements);
-      at::Tensor place = rank.memory.placeFlat(
-          group.states.shardElements,
-          isCopy(part) ? group.gathered.elementType : group.states.elementType, offset);
+          getPart(rank.groups[group.index], part).narrow(0, 0, group.updated.shardElements);
+      at::Tensor place =
+          rank.memory.placeFlat(group.updated.shardElements, getPartType(group, part), offset);
       poison(place);
-      if (isCopy(part)) { // which the update writes
+      if (part.isCopy()) { // which the update writes
         flight.outputs[index].push_back({place, place.clone()});
         continue;
       }
@@ -199,12 +199,12 @@ void RanksInterpreter::visit(FetchStateWaitOp wait) {
 
 void RanksInterpreter::visit(StoreStateStartOp store) {
   const GroupInfo &group = groups.lookup(store.getState().getType());
-  std::vector<HostPart> parts = group.getHostParts(getNumOptimizerStates(step.optimizer));
+  std::vector<HostPart> parts = group.getHostParts();
   Flight flight = makeFlight(store);
   for (auto [index, rank] : llvm::enumerate(ranks))
     for (auto [part, place] : llvm::zip_equal(parts, rank.states[store.getState()])) {
       at::Tensor host =
-          getPart(rank.groups[group.index], part).narrow(0, 0, group.states.shardElements);
+          getPart(rank.groups[group.index], part).narrow(0, 0, group.updated.shardElements);
       poison(host);
       flight.inputs[index].push_back({place, place.clone()});
       flight.outputs[index].push_back({host, place.clone()});

@@ -237,7 +237,7 @@ void RanksInterpreter::visit(CastOp cast) {
   const GroupInfo &group = groups.lookup(cast.getResult().getType());
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor place = rank.memory.placeFlat(
-        group.states.shardElements, cast.getResult().getType().getElementType(), cast.getOffset());
+        group.updated.shardElements, cast.getResult().getType().getElementType(), cast.getOffset());
     rank.values[cast.getResult()] = place.copy_(get(index, cast.getSource(), cast));
   }
 }

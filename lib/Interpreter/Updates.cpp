@@ -1,9 +1,11 @@
 //===- Updates.cpp - Optimizer steps of flat tensors ----------------------===//
 
 #include "Updates.h"
+#include "Arguments.h"
 
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/OptimizerValues.h"
+#include "fsdp/IR/OptimizerOptions.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -73,10 +75,15 @@ void fsdp::interpreter::updateFlat(const OptimizerValues &values, int64_t step,
     gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
   if (values.maximize)
     gradients = gradients.neg();
+  // With state of another dtype all is computed in fp32, and rounded where it is stored.
+  const bool isWide = llvm::any_of(states, [&](const at::Tensor &state) {
+    return state.scalar_type() != parameters.scalar_type();
+  });
+  const at::ScalarType dtype = isWide ? at::kFloat : parameters.scalar_type();
   for (int64_t first = 0; first < parameters.numel(); first += kChunkElements) {
     int64_t count = std::min(kChunkElements, parameters.numel() - first);
     auto take = [&](const at::Tensor &tensor) {
-      at::Tensor whole = at::zeros({kChunkElements}, tensor.options());
+      at::Tensor whole = at::zeros({kChunkElements}, tensor.options().dtype(dtype));
       whole.narrow(0, 0, count).copy_(tensor.narrow(0, first, count));
       return whole;
     };
@@ -123,9 +130,13 @@ void fsdp::interpreter::updateWhole(ModuleOp module, const std::string &name, at
   const OptimizerValues &values = optimizers->lookup(StringAttr::get(module.getContext(), name));
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   at::Tensor flat = parameter.detach().reshape({-1}).clone();
-  SmallVector<at::Tensor, 2> states(getNumOptimizerStates(optimizer), at::Tensor());
-  for (at::Tensor &state : states)
-    state = at::zeros_like(flat);
+  SmallVector<at::Tensor, 2> states;
+  for (StringRef name : getStateNames(optimizer)) {
+    DictionaryAttr said = optimizer.getStateDtypeAttr();
+    auto own = said ? said.getAs<TypeAttr>(name) : TypeAttr();
+    states.push_back(at::zeros_like(
+        flat, flat.options().dtype(own ? convertElementType(own.getValue()) : flat.scalar_type())));
+  }
   updateFlat(values, /*step=*/1, flat, gradient.reshape({-1}), states, clipFactor);
   parameter = flat.view(parameter.sizes());
 }

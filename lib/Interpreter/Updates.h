@@ -9,9 +9,10 @@
 
 namespace fsdp::interpreter {
 
-/// One step of torch.optim's single-tensor implementation. All tensors are contiguous, of one
-/// dimension and size; `parameters` and `states` are changed. Each element's bits depend on that
-/// element of the operands alone, not on where it lies.
+/// One step of torch.optim's single-tensor implementation, in the parameters' dtype, or if a state
+/// has another one in fp32, with one rounding where a tensor is stored. All tensors are contiguous,
+/// of one dimension and size; `parameters` and `states` are changed. Each element's bits depend on
+/// that element of the operands alone, not on where it lies.
 void updateFlat(const OptimizerValues &values, int64_t step, at::Tensor &parameters,
                 at::Tensor gradients, llvm::MutableArrayRef<at::Tensor> states,
                 std::optional<float> clipFactor);

@@ -21,6 +21,7 @@ private:
     return llvm::make_error<ConfigError>(config.file, place, message.str());
   }
   llvm::Error check(OptimizerKind kind);
+  llvm::Error replaceStateDtype(OptimizerOp replaced, OptimizerOp old);
   OptimizerOp replace(OptimizerOp old, OptimizerKind kind);
   llvm::Error replaceGroups(OptimizerOp optimizer);
   llvm::Expected<SmallVector<Attribute>> takeParams(const OptimizerRule &rule,
@@ -81,7 +82,27 @@ OptimizerOp Replacement::replace(OptimizerOp old, OptimizerKind kind) {
       flag(chosen.amsgrad.value_or(isSame && old.getAmsgrad())),
       flag(chosen.maximize.value_or(isSame && old.getMaximize())),
       chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr(),
-      chosen.clipNormType.value_or(old.getClipNormType()));
+      chosen.clipNormType.value_or(old.getClipNormType()), /*state_dtype=*/DictionaryAttr());
+}
+
+/// Dtypes that the file leaves out stay those of the states that are there still.
+llvm::Error Replacement::replaceStateDtype(OptimizerOp replaced, OptimizerOp old) {
+  SmallVector<StringRef, 3> states = getStateNames(replaced);
+  if (chosen.stateDtype) {
+    llvm::Expected<DictionaryAttr> dtype =
+        makeStateDtype(*chosen.stateDtype, replaced.getKind(), states, step.module);
+    if (!dtype)
+      return fail(chosen.place, "state_dtype: " + llvm::toString(dtype.takeError()));
+    replaced.setStateDtypeAttr(*dtype);
+  } else if (DictionaryAttr dtype = old.getStateDtypeAttr()) {
+    NamedAttrList kept(dtype);
+    for (NamedAttribute state : dtype)
+      if (!llvm::is_contained(states, state.getName()))
+        kept.erase(state.getName());
+    if (!kept.empty())
+      replaced.setStateDtypeAttr(kept.getDictionary(step.module.getContext()));
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<SmallVector<Attribute>> Replacement::takeParams(const OptimizerRule &rule,
@@ -148,6 +169,8 @@ llvm::Error Replacement::run() {
     return fail(chosen.place, "clip_norm_type is " + stringifyNormType(*chosen.clipNormType) +
                                   ", but there is no clip_grad_norm, here or in the captured step");
   OptimizerOp replaced = replace(old, kind);
+  if (llvm::Error error = replaceStateDtype(replaced, old))
+    return error;
   if (std::optional<std::string> problem =
           checkNesterov(replaced.getNesterov(),
                         replaced.getMomentum() ? replaced.getMomentum()->convertToDouble() : 0,

@@ -1,9 +1,12 @@
 //===- CheckpointLoader.cpp - A checkpoint's bytes, in pieces -------------===//
 
+#include "DType.h"
 #include "checkpoint/CheckpointReader.h"
 #include "checkpoint/Crc32c.h"
+#include "cpu/Widen.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -67,28 +70,67 @@ Result<bool> CheckpointVerifier::read(int64_t bytes) {
   return file >= reader.allFiles().size();
 }
 
+/// Casts between f32, bf16 and f16.
+static void cast(const std::byte *from, fsdp_dtype fromDtype, std::byte *to, fsdp_dtype toDtype,
+                 size_t count) {
+  const size_t fromBytes = elementBytes(fromDtype), toBytes = elementBytes(toDtype);
+  std::array<float, 1024> values;
+  for (size_t i = 0; i < count; i += values.size()) {
+    const size_t length = std::min(values.size(), count - i);
+    widen(from + i * fromBytes, fromDtype, values.data(), length);
+    narrow(values.data(), to + i * toBytes, toDtype, length);
+  }
+}
+
+Result<CheckpointLoader::Staged> CheckpointLoader::stage(const CheckpointReader::Copy &copy,
+                                                         size_t used) const {
+  std::span<std::byte> room = memory.staging.subspan(used);
+  const auto left = static_cast<size_t>(copy.bytes - done);
+  const uint64_t position = copy.position + static_cast<uint64_t>(done);
+  if (!copy.isCast()) {
+    std::span<std::byte> piece = room.first(std::min(room.size(), left));
+    if (Status status = opened->read(position, piece); !status.ok())
+      return status;
+    return Staged{piece, piece.size(), piece.size()};
+  }
+  // What is read and what becomes of it, the one of longer elements first: both are aligned.
+  const size_t stored = elementBytes(copy.stored), own = elementBytes(copy.dtype);
+  const size_t skipped =
+      std::min((alignof(double) - used % alignof(double)) % alignof(double), room.size());
+  const size_t count = std::min((room.size() - skipped) / (stored + own), left / stored);
+  std::span<std::byte> first = room.subspan(skipped, count * std::max(stored, own));
+  std::span<std::byte> second = room.subspan(skipped + first.size(), count * std::min(stored, own));
+  auto [read, made] = stored > own ? std::pair(first, second) : std::pair(second, first);
+  if (Status status = opened->read(position, read); !status.ok())
+    return status;
+  cast(read.data(), copy.stored, made.data(), copy.dtype, count);
+  return Staged{made, read.size(), skipped + first.size() + second.size()};
+}
+
 Result<bool> CheckpointLoader::read(int64_t bytes) {
   size_t staged = 0;
   for (; bytes > 0 && next < copies.size();) {
     const CheckpointReader::Copy &copy = copies[next];
     if (!opened)
       opened.emplace(reader.filePath(copy.file));
-    auto piece = memory.staging.subspan(staged);
-    piece = piece.first(std::min<size_t>(piece.size(), static_cast<size_t>(copy.bytes - done)));
-    if (Status status = opened->read(copy.position + static_cast<uint64_t>(done), piece);
-        !status.ok())
-      return status;
-    memory.stream.copy((copy.onHost ? memory.hostArena : memory.arena) + copy.offset + done,
-                       piece.data(), piece.size());
-    staged += piece.size();
-    done += static_cast<int64_t>(piece.size());
-    bytes -= static_cast<int64_t>(piece.size());
+    Result<Staged> piece = stage(copy, staged);
+    if (!piece.ok())
+      return piece.status();
+    const int64_t offset = copy.isCast() ? done / static_cast<int64_t>(elementBytes(copy.stored)) *
+                                               static_cast<int64_t>(elementBytes(copy.dtype))
+                                         : done;
+    memory.stream.copy((copy.onHost ? memory.hostArena : memory.arena) + copy.offset + offset,
+                       piece->values.data(), piece->values.size());
+    staged += piece->used;
+    done += static_cast<int64_t>(piece->read);
+    bytes -= static_cast<int64_t>(piece->read);
+    const bool isFull = piece->read == 0; // of what is cast no element fits any more
     if (done == copy.bytes) {
       done = 0;
       if (++next == copies.size() || copies[next].file != copy.file)
         opened.reset();
     }
-    if (staged < memory.staging.size())
+    if (staged < memory.staging.size() && !isFull)
       continue;
     staged = 0;
     if (Status status = memory.stream.synchronize(); !status.ok())

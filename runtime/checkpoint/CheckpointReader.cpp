@@ -168,14 +168,46 @@ static int64_t positionOf(std::span<const int64_t> shape, const Rectangle &recta
   return position;
 }
 
+/// As torch's optimizers do it when they load a state_dict, and its checkpoints, which are read by
+/// copy_.
+static bool isCastOnLoad(StateRange::Kind kind, fsdp_dtype from, fsdp_dtype to) {
+  auto isKnown = [](fsdp_dtype dtype) {
+    return dtype == FSDP_F32 || dtype == FSDP_BF16 || dtype == FSDP_F16;
+  };
+  return kind == StateRange::Kind::OptimizerState && isKnown(from) && isKnown(to);
+}
+
+std::vector<std::string> CheckpointReader::describeCasts(const PlanView &plan) const {
+  std::map<std::string, int64_t> counts; // of parameters, by what is said of them
+  for (const fsdp_parameter &parameter : plan.parameters())
+    for (unsigned i = 0; i < plan.numOptimizerStates() && isTrained(plan, parameter); ++i) {
+      const uint32_t own = plan.groups()[parameter.group].state_dtype[i];
+      for (const std::string &name : parameterNames(plan, parameter))
+        if (const Tensor *tensor = find(optimizerTensorName(name, optimizerStateName(plan, i)))) {
+          if (tensor->dtype && *tensor->dtype != own)
+            ++counts[std::string(optimizerStateName(plan, i)) + " is " + tensor->dtypeName +
+                     " in the checkpoint and " + safetensorsName(own) + " here"];
+          break;
+        }
+    }
+  std::vector<std::string> lines;
+  for (const auto &[what, count] : counts)
+    lines.push_back("optimizer state " + what + ": it is cast, of " + std::to_string(count) +
+                    (count == 1 ? " parameter" : " parameters"));
+  return lines;
+}
+
 Status CheckpointReader::addCopies(const StateRange &range, const Tensor &tensor,
                                    std::vector<Copy> &copies) const {
-  if (tensor.dtype != range.dtype || tensor.shape != range.shape)
+  const bool isTaken = tensor.dtype && (*tensor.dtype == range.dtype ||
+                                        isCastOnLoad(range.kind, *tensor.dtype, range.dtype));
+  if (!isTaken || tensor.shape != range.shape)
     return Status::error("'" + filePath(tensor.chunks[0].file) + "': '" + range.name + "' is " +
                          describeStored(tensor.dtypeName, tensor.shape) +
                          " with all its parts, the model has " +
                          describeStored(safetensorsName(range.dtype), range.shape));
   const auto elementSize = static_cast<int64_t>(elementBytes(range.dtype));
+  const auto storedSize = static_cast<int64_t>(elementBytes(*tensor.dtype));
   struct Found {
     ElementRun run;
     const Chunk *chunk;
@@ -199,9 +231,9 @@ Status CheckpointReader::addCopies(const StateRange &range, const Tensor &tensor
         return wrong("lacks", next, run.own);
       if (run.own < next)
         return wrong("holds twice", run.own, std::min(next, run.own + run.count));
-      copies.push_back({chunk->file,
-                        chunk->position + static_cast<uint64_t>(run.part * elementSize),
-                        run.count * elementSize, offset + run.own * elementSize, range.onHost});
+      copies.push_back({chunk->file, chunk->position + static_cast<uint64_t>(run.part * storedSize),
+                        run.count * storedSize, offset + run.own * elementSize, range.onHost,
+                        *tensor.dtype, range.dtype});
       next += run.count;
     }
     if (next != own.elements())

@@ -31,6 +31,9 @@ public:
   const std::vector<ManifestFile> &allFiles() const { return files; }
   std::string filePath(size_t file) const { return folder + "/" + files[file].name; }
 
+  /// A line for people about each state of the optimizer that has another dtype here.
+  std::vector<std::string> describeCasts(const PlanView &plan) const;
+
   /// Fails if there is a tensor that the plan does not have.
   Status checkNames(const PlanView &plan) const;
 
@@ -47,16 +50,21 @@ public:
   /// All tensors, by name.
   std::vector<Listed> list() const;
 
-  /// Consecutive bytes of a file that go to consecutive bytes of memory.
+  /// Consecutive elements of a file that go to consecutive elements of memory, of the same dtype or
+  /// cast (isCast()).
   struct Copy {
     size_t file;
     uint64_t position;
-    int64_t bytes;
+    int64_t bytes;  // in the file
     int64_t offset; // in the arena, or the host's
     bool onHost;
+    fsdp_dtype stored, dtype; // in the file and in memory
+
+    bool isCast() const { return stored != dtype; }
   };
   /// What brings to memory all that `rank` holds, in the order of the files. Fails if anything of
-  /// it is missing, is there twice or has another dtype or shape.
+  /// it is missing, is there twice or has another dtype or shape. Optimizer state of f32, bf16 and
+  /// f16 is cast.
   Result<std::vector<Copy>> copiesFor(const PlanView &plan, unsigned rank) const;
   /// What brings elements [first, first + count) of a tensor to memory, from offset 0 on. Fails for
   /// a dtype that plans do not have.
@@ -137,6 +145,14 @@ public:
   Result<bool> read(int64_t bytes);
 
 private:
+  /// A piece of a copy, in memory of the host.
+  struct Staged {
+    std::span<const std::byte> values; // as they go to memory
+    size_t read, used;                 // bytes of the file; of the staging memory
+  };
+  /// Reads what fits behind the first `used` bytes of the staging memory.
+  Result<Staged> stage(const CheckpointReader::Copy &copy, size_t used) const;
+
   const CheckpointReader &reader;
   const RankMemory &memory;
   const std::vector<CheckpointReader::Copy> copies;

@@ -127,13 +127,15 @@ static StateRange rangeOf(const PlanView &plan, const fsdp_parameter &parameter,
 static void addParameter(const PlanView &plan, const fsdp_parameter &parameter,
                          const fsdp_piece &piece, std::vector<StateRange> &ranges) {
   const fsdp_group &group = plan.groups()[parameter.group];
-  const int64_t inShard = piece.shard_offset * static_cast<int64_t>(elementBytes(group.dtype));
+  auto inShard = [&](uint32_t dtype) {
+    return piece.shard_offset * static_cast<int64_t>(elementBytes(dtype));
+  };
   std::vector<std::string> names = parameterNames(plan, parameter);
   StateRange own = rangeOf(plan, parameter, piece);
   own.name = names[0];
   own.aliases.assign(names.begin() + 1, names.end());
   own.onHost = plan.areParametersOnHost(group);
-  own.offset = (own.onHost ? group.host_shard : group.shard) + inShard;
+  own.offset = (own.onHost ? group.host_shard : group.shard) + inShard(group.dtype);
   ranges.push_back(std::move(own));
   if (!isTrained(group, piece))
     return;
@@ -144,7 +146,9 @@ static void addParameter(const PlanView &plan, const fsdp_parameter &parameter,
     for (size_t alias = 1; alias < names.size(); ++alias)
       state.aliases.push_back(optimizerTensorName(names[alias], optimizerStateName(plan, i)));
     state.onHost = plan.isStateOnHost(group);
-    state.offset = (state.onHost ? group.host_state[i] : group.state[i]) + inShard;
+    state.dtype = static_cast<fsdp_dtype>(group.state_dtype[i]);
+    state.offset =
+        (state.onHost ? group.host_state[i] : group.state[i]) + inShard(group.state_dtype[i]);
     ranges.push_back(std::move(state));
   }
 }

@@ -40,7 +40,8 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
                    .scalars = nullptr,
                    .clipFactor = nullptr,
                    .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f,
-                   .dtype = shard.dtype};
+                   .dtype = shard.dtype,
+                   .stateDtype = {shard.stateDtype[0], shard.stateDtype[1], shard.stateDtype[2]}};
   updates.push_back(update);
   return {};
 }

@@ -1,8 +1,10 @@
 //===- OptimizerUpdate.cpp - Update a shard in one pass --------------------===//
 
 #include "executor/OptimizerUpdate.h"
+#include "DType.h"
 #include "cpu/FusedKernels.h"
 #include "cpu/VectorAdam.h"
+#include "cpu/Widen.h"
 #include "executor/TorchOptimizer.h"
 #include "plan/NormType.h"
 
@@ -10,10 +12,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sqrt.h>
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -25,18 +26,21 @@ constexpr int64_t kChunkElements = 8192;
 /// Of which vectorAdam() takes multiples.
 constexpr int64_t kVectorElements = 16;
 
-/// Splits fp32 shards in chunks and joins their parts in the norm in order, whatever the threads.
+/// Splits shards in chunks, of which the calling thread computes with fp32 values, and joins their
+/// parts in the norm in order, whatever the threads.
 class FusedUpdate : public ShardUpdate {
 public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
-      : optimizer(optimizer), elements(shard.elements),
-        parameters(reinterpret_cast<float *>(shard.parameters)), gradients(shard.gradients),
-        gradientDtype(shard.gradientDtype),
-        state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1]),
-              reinterpret_cast<float *>(shard.state[2])},
+      : optimizer(optimizer), elements(shard.elements), parameters{shard.parameters, shard.dtype},
+        gradients{const_cast<std::byte *>(shard.gradients), shard.gradientDtype},
         normParts((elements + kChunkElements - 1) / kChunkElements) {
-    if (shard.gradientDtype != FSDP_F32)
-      widened.resize(at::get_num_threads() * kChunkElements);
+    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+      if (shard.state[i])
+        state[i] = {shard.state[i], shard.stateDtype[i]};
+    for (Values *values : {&parameters, &gradients, &state[0], &state[1], &state[2]})
+      if (values->dtype != FSDP_F32)
+        values->buffer = numBuffers++;
+    wide.resize(at::get_num_threads() * numBuffers * kChunkElements);
   }
 
   double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) final {
@@ -58,20 +62,75 @@ protected:
     return optimizer.options & FSDP_MAXIMIZE ? -factor : factor;
   }
 
-  /// The gradients of a chunk, in fp32; in memory of the calling thread if they are not.
+  /// Values of a shard, and which of each thread's buffers holds a chunk of them in fp32.
+  struct Values {
+    std::byte *begin = nullptr;
+    fsdp_dtype dtype = FSDP_F32;
+    size_t buffer = 0;
+
+    std::byte *at(int64_t first) const {
+      return begin + first * static_cast<int64_t>(elementBytes(dtype));
+    }
+  };
+  /// What an update changes of a chunk, in fp32.
+  struct Chunk {
+    int64_t first, count;
+    float *parameters;
+    std::array<float *, FSDP_MAX_STATES> state;
+  };
+
+  /// A chunk of values in fp32: where they lie, or if they have another dtype in memory of the
+  /// calling thread. Null if there are none.
+  float *widened(const Values &values, int64_t first, int64_t count, int64_t shiftBytes = 0) {
+    if (!values.begin)
+      return nullptr;
+    std::byte *from = values.at(first) + shiftBytes;
+    if (values.dtype == FSDP_F32)
+      return reinterpret_cast<float *>(from);
+    float *to = wide.data() + (at::get_thread_num() * numBuffers + values.buffer) * kChunkElements;
+    widen(from, values.dtype, to, static_cast<size_t>(count));
+    return to;
+  }
   const float *gradientsOf(int64_t first, int64_t count, int64_t shiftBytes = 0) {
-    const std::byte *const from = gradients + shiftBytes;
-    if (widened.empty())
-      return reinterpret_cast<const float *>(from) + first;
-    float *values = widened.data() + at::get_thread_num() * kChunkElements;
-    auto widen = [&](const auto *narrow) {
-      std::copy(narrow + first, narrow + first + count, values);
+    return widened(gradients, first, count, shiftBytes);
+  }
+  Chunk load(int64_t first, int64_t count) {
+    return {first,
+            count,
+            widened(parameters, first, count),
+            {widened(state[0], first, count), widened(state[1], first, count),
+             widened(state[2], first, count)}};
+  }
+  void store(const Chunk &chunk) const {
+    auto narrowed = [&](const Values &values, const float *from) {
+      if (values.dtype != FSDP_F32)
+        narrow(from, values.at(chunk.first), values.dtype, static_cast<size_t>(chunk.count));
     };
-    if (gradientDtype == FSDP_BF16)
-      widen(reinterpret_cast<const c10::BFloat16 *>(from));
-    else
-      widen(reinterpret_cast<const c10::Half *>(from));
-    return values;
+    narrowed(parameters, chunk.parameters);
+    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+      narrowed(state[i], chunk.state[i]);
+  }
+
+  /// Calls update(chunk, gradients, scale) for every chunk, with the gradients' factor, and returns
+  /// the sum of the squares of the gradients, which update() returns.
+  template <typename Update> double updateChunks(const float *clipFactor, Update update) {
+    // torch clips gradients in the parameters' dtype, by a factor of it.
+    const bool isClippedNarrow = clipFactor && parameters.dtype != FSDP_F32;
+    const float scale = scaleOf(isClippedNarrow ? nullptr : clipFactor);
+    return forChunks([&](int64_t first, int64_t count) {
+      Chunk chunk = load(first, count);
+      double squares = 0;
+      if (isClippedNarrow) {
+        float *clipped = widened(gradients, first, count);
+        squares = fusedKernels().squareSum(clipped, count);
+        clip(clipped, count, *clipFactor);
+        update(chunk, clipped, scale);
+      } else {
+        squares = update(chunk, gradientsOf(first, count), scale);
+      }
+      store(chunk);
+      return squares;
+    });
   }
 
   /// Calls chunk(first, count) -> part in the norm for every chunk.
@@ -90,11 +149,26 @@ protected:
 
   const fsdp_optimizer optimizer;
   const int64_t elements;
-  float *const parameters;
-  const std::byte *const gradients;
-  const fsdp_dtype gradientDtype;
-  float *const state[FSDP_MAX_STATES];
-  std::vector<float> widened;    // a chunk by thread, of gradients that are not fp32
+
+private:
+  /// Multiplies gradients of the parameters' dtype, and rounds them to it.
+  void clip(float *values, int64_t count, float factor) const {
+    std::array<std::byte, sizeof(float)> narrowFactor;
+    narrow(&factor, narrowFactor.data(), parameters.dtype, 1);
+    widen(narrowFactor.data(), parameters.dtype, &factor, 1);
+    std::array<std::byte, 64 * sizeof(float)> part;
+    for (int64_t i = 0; i < count; i += 64) {
+      const auto length = static_cast<size_t>(std::min<int64_t>(64, count - i));
+      for (size_t k = 0; k < length; ++k)
+        values[i + static_cast<int64_t>(k)] *= factor;
+      narrow(values + i, part.data(), parameters.dtype, length);
+      widen(part.data(), parameters.dtype, values + i, length);
+    }
+  }
+
+  Values parameters, gradients, state[FSDP_MAX_STATES];
+  size_t numBuffers = 0;
+  std::vector<float> wide;       // buffers of a chunk by thread
   std::vector<double> normParts; // by chunk
 };
 
@@ -103,7 +177,6 @@ public:
   using FusedUpdate::FusedUpdate;
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    const float clip = scaleOf(clipFactor);
     SgdScalars scalars{.negativeLearningRate = static_cast<float>(-learningRate),
                        .weightDecay = static_cast<float>(optimizer.weight_decay),
                        .momentum = static_cast<float>(optimizer.momentum),
@@ -112,9 +185,8 @@ public:
                        .nesterov = (optimizer.options & FSDP_NESTEROV) != 0,
                        .gradientWeight = static_cast<float>(1 - optimizer.dampening)};
     const FusedKernels &kernels = fusedKernels();
-    return forChunks([&](int64_t first, int64_t count) {
-      return kernels.sgd(parameters + first, gradientsOf(first, count),
-                         state[0] ? state[0] + first : nullptr, count, scalars, clip);
+    return updateChunks(clipFactor, [&](Chunk &chunk, const float *gradients, float scale) {
+      return kernels.sgd(chunk.parameters, gradients, chunk.state[0], chunk.count, scalars, scale);
     });
   }
 };
@@ -132,7 +204,6 @@ public:
   }
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    const float clip = scaleOf(clipFactor);
     // torch's arithmetic of scalars, in doubles.
     double time = static_cast<double>(step);
     double correction1 = 1 - std::pow(optimizer.beta1, time);
@@ -149,22 +220,20 @@ public:
         .eps = static_cast<float>(optimizer.eps),
         .negativeStepSize = static_cast<float>(-(learningRate / correction1))};
     const FusedKernels &kernels = fusedKernels();
-    return forChunks([&](int64_t first, int64_t count) {
+    return updateChunks(clipFactor, [&](Chunk &chunk, const float *gradients, float scale) {
+      auto [moment1, moment2, largest] = chunk.state;
       Root &root = roots.at(at::get_thread_num());
-      const float *wide = gradientsOf(first, count);
-      if (!state[2] && isVectorAdamExact() && count % kVectorElements == 0)
-        return vectorAdam(parameters + first, wide, state[0] + first, state[1] + first, count,
-                          scalars, clip, root.vector);
-      double squares =
-          kernels.adamMoments(parameters + first, wide, state[0] + first, state[1] + first,
-                              root.values.data(), count, scalars, clip);
-      if (state[2])
-        takeLargest(state[2] + first, root.values.data(), count);
+      if (!largest && isVectorAdamExact() && chunk.count % kVectorElements == 0)
+        return vectorAdam(chunk.parameters, gradients, moment1, moment2, chunk.count, scalars,
+                          scale, root.vector);
+      double squares = kernels.adamMoments(chunk.parameters, gradients, moment1, moment2,
+                                           root.values.data(), chunk.count, scalars, scale);
+      if (largest)
+        takeLargest(largest, root.values.data(), chunk.count);
       // torch's square root is not correctly rounded everywhere; take the same one.
-      at::Tensor &tensor = count == kChunkElements ? root.whole : root.rest;
+      at::Tensor &tensor = chunk.count == kChunkElements ? root.whole : root.rest;
       at::sqrt_(tensor);
-      kernels.adamParameters(parameters + first, state[0] + first, root.values.data(), count,
-                             scalars);
+      kernels.adamParameters(chunk.parameters, moment1, root.values.data(), chunk.count, scalars);
       return squares;
     });
   }
@@ -212,6 +281,13 @@ private:
 };
 } // namespace
 
+bool fsdp::rt::hasOwnStateDtype(const ShardBuffers &shard) {
+  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+    if (shard.state[i] && shard.stateDtype[i] != shard.dtype)
+      return true;
+  return false;
+}
+
 float fsdp::rt::clipFactor(fsdp_norm_type type, double total, float maxNorm) {
   const auto norm = static_cast<float>(normOfPart(type, total));
   const float factor = 1 / (norm + 1e-6f) * maxNorm;
@@ -234,7 +310,7 @@ static std::unique_ptr<ShardUpdate> makeFusedUpdate(const fsdp_optimizer &optimi
 
 std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &optimizer,
                                                        const ShardBuffers &shard) {
-  if (shard.dtype != FSDP_F32)
+  if (shard.dtype != FSDP_F32 && !hasOwnStateDtype(shard))
     return makeTorchUpdate(optimizer, shard);
   auto update = makeFusedUpdate(optimizer, shard);
   if (shard.gathered)

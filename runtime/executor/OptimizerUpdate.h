@@ -2,9 +2,11 @@
 //
 // The update of torch.optim's single-tensor SGD, Adam and AdamW on a flat shard. fp32 shards take
 // fused loops whose results equal torch's operator sequence bit for bit (each multiply-add that
-// torch's kernels fuse is fused here, and no other; square roots are torch's). Other dtypes run
-// torch's operator sequence itself, parameter by parameter: with them torch's kernels round the
-// last elements of a tensor, which do not fill a vector, in their own way.
+// torch's kernels fuse is fused here, and no other; square roots are torch's). So do shards of
+// other dtypes than their state: chunks of both are widened to fp32 first, and rounded once, to the
+// nearest even, where they are stored. Shards and state of one other dtype run torch's operator
+// sequence itself, parameter by parameter: with them torch's kernels round the last elements of a
+// tensor, which do not fill a vector, in their own way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +15,7 @@
 
 #include "fsdp/Plan/Abi.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,8 +33,8 @@ struct ShardPiece {
 /// One rank's part of a group: `elements` of `dtype` each (gradients of `gradientDtype`), of which
 /// `pieces` belong to parameters and the rest is padding. `state` as in fsdp_group; an unused state
 /// is null. `gathered`: the parameters' copy in `gatheredDtype`; null if they are gathered
-/// themselves. Where dtypes differ, `dtype` is fp32 and the other one narrower. The memory belongs
-/// to the caller.
+/// themselves. Where that or gradients have another dtype than `dtype`, it is fp32 and theirs
+/// narrower; `stateDtype` is as in fsdp_group. The memory belongs to the caller.
 struct ShardBuffers {
   fsdp_dtype dtype;
   int64_t elements;
@@ -42,8 +45,12 @@ struct ShardBuffers {
   fsdp_dtype gradientDtype = dtype;
   std::byte *gathered = nullptr;
   fsdp_dtype gatheredDtype = dtype;
+  std::array<fsdp_dtype, FSDP_MAX_STATES> stateDtype = {dtype, dtype, dtype};
   bool countsInNorm = true; // else another rank counts the gradients
 };
+
+/// True if a state has another dtype than the parameters.
+bool hasOwnStateDtype(const ShardBuffers &shard);
 
 /// Updates one shard, step after step.
 class ShardUpdate {

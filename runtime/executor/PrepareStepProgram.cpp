@@ -121,6 +121,7 @@ void StepProgram::prepareChunk(const fsdp_entry &entry) {
 ShardBuffers StepProgram::buffersOf(const fsdp_group &group) const {
   ShardBuffers buffers{};
   buffers.dtype = buffers.gradientDtype = static_cast<fsdp_dtype>(group.dtype);
+  buffers.stateDtype.fill(buffers.dtype);
   buffers.elements = group.shard_elements;
   buffers.parameters = arena + group.shard;
   buffers.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
@@ -150,8 +151,10 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry) {
       if (piece.rank == PlanView::shardOf(group, rank) &&
           piece.shard_offset < group.trained_elements)
         buffers.pieces.push_back({piece.shard_offset, piece.count, parameter.optimizer});
-  for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
+  for (unsigned state = 0; state < view.numOptimizerStates(); ++state) {
     buffers.state[state] = arena + group.state[state];
+    buffers.stateDtype[state] = static_cast<fsdp_dtype>(group.state_dtype[state]);
+  }
   std::vector<ShardSegment> segments = splitByOptimizer(buffers);
   for (const ShardSegment &segment : segments)
     if (Status status = runtime.addUpdate(view.optimizer(segment.optimizer), segment.optimizer,

@@ -15,8 +15,8 @@ ShardBuffers fsdp::rt::sliceOf(const ShardBuffers &shard, int64_t first, int64_t
   slice.elements = count;
   slice.parameters = from(shard.parameters, shard.dtype);
   slice.gradients = from(shard.gradients, shard.gradientDtype);
-  for (std::byte *&state : slice.state)
-    state = from(state, shard.dtype);
+  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+    slice.state[i] = from(shard.state[i], shard.stateDtype[i]);
   slice.gathered = from(shard.gathered, shard.gatheredDtype);
   slice.pieces.clear();
   return slice;

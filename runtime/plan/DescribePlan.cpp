@@ -87,6 +87,16 @@ static std::string reductionText(const PlanView &view, uint32_t group) {
   return isPlain ? "" : text;
 }
 
+/// The dtypes of the optimizer's states, where they are not the parameters'.
+static std::string stateDtypesText(const PlanView &view, const fsdp_group &group) {
+  std::string text;
+  if (group.trained_elements > 0 && view.hasOwnStateDtype(group))
+    for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
+      text += (text.empty() ? ", optimizer state as " : ", ") +
+              std::string(dtypeName(group.state_dtype[state]));
+  return text;
+}
+
 static std::string groupsText(const PlanView &view) {
   int64_t elements = 0;
   for (const fsdp_parameter &parameter : view.parameters())
@@ -104,10 +114,11 @@ static std::string groupsText(const PlanView &view) {
       text += format(", gathered as %s", dtypeName(group.gather_dtype));
     if (group.reduce_dtype != group.dtype)
       text += format(", reduced as %s", dtypeName(group.reduce_dtype));
+    text += stateDtypesText(view, group);
     if (group.trained_elements == 0)
       text += ", frozen";
     else if (group.trained_elements < group.shard_elements)
-      text += format(", %s of them trained", bytesText(view.stateBytes(group)).c_str());
+      text += format(", %s of them trained", bytesText(view.trainedBytes(group)).c_str());
     text += reductionText(view, static_cast<uint32_t>(&group - view.groups().data())) + '\n';
     std::map<uint32_t, std::string> names; // of parameters, by the dimension on which they are cut
     for (const fsdp_parameter &parameter : view.parametersOf(group)) {
@@ -168,8 +179,8 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
   for (const fsdp_group &group : view.groups()) {
     const bool isOnHost = view.areParametersOnHost(group);
     memory.shards += isOnHost ? 0 : view.shardBytes(group);
-    memory.optimizerState +=
-        view.stateBytes(group) * (view.isStateOnHost(group) ? 0 : view.numOptimizerStates());
+    for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
+      memory.optimizerState += view.isStateOnHost(group) ? 0 : view.stateBytes(group, state);
     const int64_t copyBytes = view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
     memory.gatherCopies += isOnHost ? 0 : copyBytes;
     memory.hostParameters += isOnHost ? view.shardBytes(group) + copyBytes : 0;

@@ -88,8 +88,18 @@ int64_t PlanView::shardBytes(const fsdp_group &group) const {
   return multiply(group.shard_elements, static_cast<int64_t>(elementBytes(group.dtype)));
 }
 
-int64_t PlanView::stateBytes(const fsdp_group &group) const {
+int64_t PlanView::trainedBytes(const fsdp_group &group) const {
   return multiply(group.trained_elements, static_cast<int64_t>(elementBytes(group.dtype)));
+}
+
+int64_t PlanView::stateBytes(const fsdp_group &group, unsigned state) const {
+  return multiply(group.trained_elements,
+                  static_cast<int64_t>(elementBytes(group.state_dtype[state])));
+}
+
+bool PlanView::hasOwnStateDtype(const fsdp_group &group) const {
+  return std::ranges::any_of(std::span(group.state_dtype).first(numOptimizerStates()),
+                             [&](uint32_t dtype) { return dtype != group.dtype; });
 }
 
 int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
@@ -99,16 +109,25 @@ int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
 std::vector<PlanView::HostCopy> PlanView::hostCopiesOf(const fsdp_group &group) const {
   std::vector<HostCopy> copies;
   if (areParametersOnHost(group))
-    copies.push_back({group.shard, group.host_shard, stateBytes(group), true});
+    copies.push_back({group.shard, group.host_shard, trainedBytes(group), true});
   if (isStateOnHost(group))
     for (unsigned state = 0; state < numOptimizerStates(); ++state)
-      copies.push_back({group.state[state], group.host_state[state], stateBytes(group), true});
+      copies.push_back(
+          {group.state[state], group.host_state[state], stateBytes(group, state), true});
   if (areParametersOnHost(group) && hasGatherCopy(group))
     copies.push_back(
         {group.gather_shard, group.host_gather_shard,
          multiply(group.trained_elements, static_cast<int64_t>(elementBytes(group.gather_dtype))),
          false});
   return copies;
+}
+
+int64_t PlanView::hostCopyBytes(const fsdp_group &group, bool isFetch) const {
+  int64_t bytes = 0;
+  for (const HostCopy &copy : hostCopiesOf(group))
+    if (copy.isFetched || !isFetch)
+      bytes = add(bytes, copy.bytes);
+  return bytes;
 }
 
 unsigned PlanView::numOptimizerStates() const {

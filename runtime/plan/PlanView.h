@@ -134,8 +134,12 @@ public:
   }
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
-  /// Each state of the optimizer, of the parameters that have gradients.
-  int64_t stateBytes(const fsdp_group &group) const;
+  /// Of the shard, the parameters that have gradients.
+  int64_t trainedBytes(const fsdp_group &group) const;
+  /// One state of the optimizer, of the parameters that have gradients.
+  int64_t stateBytes(const fsdp_group &group, unsigned state) const;
+  /// True if a state has another dtype than the parameters.
+  bool hasOwnStateDtype(const fsdp_group &group) const;
   /// True if updates write a copy of the shard in the dtype in which it is gathered.
   bool hasGatherCopy(const fsdp_group &group) const { return group.gather_dtype != group.dtype; }
   /// Bytes of what a rank sends in a gather of a group.
@@ -157,6 +161,8 @@ public:
   };
   /// In the order in which they are copied.
   std::vector<HostCopy> hostCopiesOf(const fsdp_group &group) const;
+  /// What an FSDP_FETCH_STATE_START or FSDP_STORE_STATE_START copies.
+  int64_t hostCopyBytes(const fsdp_group &group, bool isFetch) const;
   /// True if the step only computes the loss of the parameters as they are.
   bool isEvaluation() const { return plan.step_kind == FSDP_EVALUATION; }
   /// True if the gradients' norm is clipped before the updates.

@@ -233,9 +233,9 @@ bool EntryValidator::checkStateCopy(const fsdp_entry &entry, const std::string &
   if (entry.stream != expected)
     return fail(where + ": a copy of optimizer state on stream " + std::to_string(entry.stream) +
                 ", expected " + std::to_string(expected));
-  return entry.bytes == view.stateBytes(group) ||
-         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes per state, which has " +
-              std::to_string(view.stateBytes(group)));
+  const int64_t bytes = view.hostCopyBytes(group, entry.kind == FSDP_FETCH_STATE_START);
+  return entry.bytes == bytes || fail(where + ": copies " + std::to_string(entry.bytes) +
+                                      " bytes of state, which has " + std::to_string(bytes));
 }
 
 bool EntryValidator::checkHostCopy(const fsdp_entry &entry, const std::string &where) {

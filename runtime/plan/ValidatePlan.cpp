@@ -40,6 +40,7 @@ private:
   void checkValues();
   void checkKernels();
   void checkParameters();
+  bool checkStateDtype(const fsdp_group &group, unsigned state, const std::string &where);
   void checkGroups();
   void checkOptimizer();
   void checkNamedValues();
@@ -244,6 +245,15 @@ void Validator::checkParameters() {
   }
 }
 
+bool Validator::checkStateDtype(const fsdp_group &group, unsigned state, const std::string &where) {
+  const uint32_t dtype = group.state_dtype[state];
+  const bool isComputedIn32 =
+      group.dtype == FSDP_F32 || group.dtype == FSDP_BF16 || group.dtype == FSDP_F16;
+  return dtype == group.dtype || (isComputedIn32 && (dtype == FSDP_F32 || dtype == FSDP_BF16)) ||
+         fail(where + " (" + displayName(view.string(group.name)) + "): optimizer state of dtype " +
+              dtypeName(dtype) + " with parameters of " + dtypeName(group.dtype));
+}
+
 void Validator::checkGroups() {
   if (!status.ok())
     return;
@@ -293,9 +303,12 @@ void Validator::checkGroups() {
       return;
     }
     for (unsigned state = 0; state < numStates && group.trained_elements > 0; ++state) {
-      if (!range(group.state[state], view.stateBytes(group), "its optimizer state", where) ||
-          (view.isStateOnHost(group) && !hostRange(group.host_state[state], view.stateBytes(group),
-                                                   "its optimizer state", where)))
+      if (!checkStateDtype(group, state, where))
+        return;
+      const int64_t bytes = view.stateBytes(group, state);
+      if (!range(group.state[state], bytes, "its optimizer state", where) ||
+          (view.isStateOnHost(group) &&
+           !hostRange(group.host_state[state], bytes, "its optimizer state", where)))
         return;
     }
   }

@@ -112,6 +112,8 @@ Status Comparison::checkTrainedGroup(uint32_t index) const {
   if (group.reduce_dtype != other.reduce_dtype)
     return differs("gradients of group \"" + text + "\" reduced as " +
                    dtypeName(group.reduce_dtype));
+  if (!std::ranges::equal(group.state_dtype, other.state_dtype))
+    return differs("another dtype of the optimizer's state of group \"" + text + "\"");
   // State on the host is fetched to wherever a step has room.
   if (group.trained_elements == other.trained_elements &&
       group.state_on_host == other.state_on_host &&

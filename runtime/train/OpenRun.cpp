@@ -188,6 +188,8 @@ Status RankRun::openFiles() {
     skippedSteps = resumed->skippedSteps;
     guardWindow = {resumed->guardLosses, resumed->guardNorms};
   }
+  if (reader)
+    std::ranges::move(reader->describeCasts(plan), std::back_inserter(notes));
   if (Status status = openTrainingData(resumed); !status.ok())
     return status;
   if (Status status = chooseSchedule(); !status.ok())

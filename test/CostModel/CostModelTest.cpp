@@ -59,12 +59,12 @@ TEST(CostModel, UpdatesAndCopiesMoveTheirBytes) {
   mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());
   std::unique_ptr<CostModel> model = create({.device = "h100"});
   double bytesPerNs = 3.35e12 * 0.9 / 1e9;
-  EXPECT_NEAR(model->getUpdateCost(OptimizerKind::AdamW, 1 << 20, f32).durationNs,
+  EXPECT_NEAR(model->getUpdateCost(OptimizerKind::AdamW, 1 << 20, f32, 8 << 20).durationNs,
               2000 + 7. * 4 * (1 << 20) / bytesPerNs, 1e-6);
-  EXPECT_NEAR(model->getUpdateCost(OptimizerKind::SGD, 1 << 20, f32).durationNs,
+  EXPECT_NEAR(model->getUpdateCost(OptimizerKind::SGD, 1 << 20, f32, 4 << 20).durationNs,
               2000 + 5. * 4 * (1 << 20) / bytesPerNs, 1e-6);
   EXPECT_NEAR(model->getCopyCost(1 << 20).durationNs, 2000 + 2. * (1 << 20) / bytesPerNs, 1e-6);
-  EXPECT_EQ(model->getUpdateCost(OptimizerKind::AdamW, 0, f32).durationNs, 0);
+  EXPECT_EQ(model->getUpdateCost(OptimizerKind::AdamW, 0, f32, 0).durationNs, 0);
   EXPECT_EQ(model->getCopyCost(0).durationNs, 0);
 }
 
@@ -104,11 +104,11 @@ TEST(CostModel, AProfileComesBeforeTheRoofline) {
   model->getCost(calls[2]);
 
   mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());
-  OperationCost update = model->getUpdateCost(OptimizerKind::AdamW, 1500, f32);
+  OperationCost update = model->getUpdateCost(OptimizerKind::AdamW, 1500, f32, 12000);
   EXPECT_EQ(update.durationNs, 700);
   EXPECT_EQ(update.spread, 0.2);
   EXPECT_EQ(update.origin, Origin::Measured);
-  EXPECT_EQ(model->getUpdateCost(OptimizerKind::SGD, 1500, f32).origin, Origin::Roofline);
+  EXPECT_EQ(model->getUpdateCost(OptimizerKind::SGD, 1500, f32, 6000).origin, Origin::Roofline);
   EXPECT_EQ(model->getCopyCost(2000).durationNs, 200);
 
   EXPECT_THAT(model->describeSources(),
@@ -124,7 +124,7 @@ TEST(CostModel, GivenJitterReplacesWhatIsMeasured) {
   auto model = create({.profile = file.path, .computeJitter = "2.5", .networkJitter = "0"});
   for (unsigned call : {0, 1})
     EXPECT_EQ(model->getCost(calls[call]).spread, 0.025);
-  EXPECT_EQ(model->getUpdateCost(OptimizerKind::AdamW, 1500, f32).spread, 0.025);
+  EXPECT_EQ(model->getUpdateCost(OptimizerKind::AdamW, 1500, f32, 12000).spread, 0.025);
   EXPECT_EQ(model->getCopyCost(2000).spread, 0.025);
   EXPECT_EQ(model->getCollectiveCost(CollectiveKind::AllGather, 2).spread, 0);
   EXPECT_THAT(model->describeSources(),

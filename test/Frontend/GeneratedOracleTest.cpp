@@ -77,6 +77,12 @@ static Configuration drawConfiguration(uint64_t seed) {
   bool hasStages = c.model == "mlp" || c.model == "convnet" || c.model == "llama";
   if (c.microbatches > 1 && !isSearched && hasStages && c.rootShards == 0)
     c.isInterleaved = draw(false, true);
+  using Dtypes = StateDtypes;
+  if (hasState && c.model == "llama_bf16")
+    c.optimizer.stateDtypes = draw(Dtypes(), Dtypes{{"", "float32"}});
+  else if (hasState && c.optimizer.kind != OptimizerKind::SGD)
+    c.optimizer.stateDtypes =
+        draw(Dtypes(), Dtypes{{"", "bfloat16"}}, Dtypes{{"exp_avg", "bfloat16"}});
   return c;
 }
 

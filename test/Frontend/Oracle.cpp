@@ -25,6 +25,8 @@ std::string Configuration::describe() const {
       " " + stringifyOptimizerKind(optimizer.kind.value_or(OptimizerKind::AdamW)).str();
   for (const std::string *flag : {&reshard, &prefetch, &reduceDtype, &shardPlacement})
     text += " '" + *flag + "'";
+  for (const auto &[name, dtype] : optimizer.stateDtypes)
+    text += " state " + name + " " + dtype;
   if (optimizer.clipGradNorm)
     text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
   if (microbatches > 1)

@@ -33,6 +33,22 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 dampening = 0.5 betas = [0.9, 0.
 
 // -----
 
+// State has a name of the optimizer's, and a dtype in which updates compute, or a narrower one.
+// expected-error@below {{'state_dtype': sgd has no state 'exp_avg', it has momentum_buffer}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 state_dtype = {exp_avg = bf16}
+
+// -----
+
+// expected-error@below {{'state_dtype': sgd without momentum keeps no state}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 state_dtype = {momentum_buffer = bf16}
+
+// -----
+
+// expected-error@below {{'state_dtype' of exp_avg is f16, expected f32 or bf16}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {exp_avg = f16}
+
+// -----
+
 // expected-error@below {{momentum is 0, expected more than 0 with nesterov}}
 fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 nesterov
 

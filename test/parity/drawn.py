@@ -64,6 +64,8 @@ class Configuration:
         self.draw_groups()
         self.draw_step()
         self.offloads_activations = self.maybe(0.3)
+        first = {"sgd": "momentum_buffer", "adamw": "exp_avg"}[self.optimizer.kind]
+        self.state_dtype = self.random.choice([None, None, "bfloat16", {first: "bfloat16"}])
 
     def maybe(self, share):
         return self.random.random() < share
@@ -242,6 +244,8 @@ class Configuration:
             config["shard_placement"] = self.placement
         if self.ignored:
             config["ignored_params"] = self.ignored
+        if self.state_dtype:
+            config["optimizer"] = {"state_dtype": self.state_dtype}
         if self.checkpoint:
             config["activation_checkpointing"] = [{"modules": [self.checkpoint]}]
         return json.dumps(config)
@@ -292,6 +296,7 @@ class Configuration:
             cpu_offload=[group.pattern for group in self.offloaded] + [""] * self.offloads_root,
             placement=self.placement,
             policies=self.policies,
+            state_dtype=self.state_dtype,
             checkpoint={self.checkpoint: None} if self.checkpoint else {},
             **{
                 name: {

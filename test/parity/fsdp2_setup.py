@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 import extensions_of_fsdp2
+from state_dtypes_of_torch import StateInDtypes
 
 
 def matches_path(pattern, path):
@@ -58,10 +59,12 @@ def make_optimizer(run, named):
         "eps": run.eps,
     }
     options = {name: value for name, value in options.items() if value is not None}
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kind[run.optimizer](
-        parameter_groups(run, named), lr=run.lr, foreach=False, **options, **run.optimizer_options
-    )
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    kind, groups = kinds[run.optimizer], parameter_groups(run, named)
+    options |= {"lr": run.lr, "foreach": False, **run.optimizer_options}
+    if run.state_dtype is None:
+        return kind(groups, **options)
+    return StateInDtypes(kind, groups, run.state_dtype, **options)
 
 
 def matching_groups(model, patterns):

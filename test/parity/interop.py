@@ -112,10 +112,10 @@ def fsdp2(run, folder, first, last, source=None, target=None):
 
 
 class Interop(unittest.TestCase):
-    def case(self, config, optimizer, ranks=2, replicas=1, placement=None):
+    def case(self, config, optimizer, ranks=2, replicas=1, placement=None, flags=()):
         workspace = harness.Workspace(config, optimizer)
         self.addCleanup(workspace.remove)
-        workspace.capture()
+        workspace.capture(flags=flags)
         run = workspace.oracle_run(
             GROUPS[config.model], ranks, replicas=replicas, init=str(workspace.weights),
             placement=placement,
@@ -151,19 +151,34 @@ class Interop(unittest.TestCase):
             with self.subTest(config.model, mesh=mesh, more=more):
                 workspace, run = self.case(config, harness.ADAMW)
                 _, folder = self.save(workspace, mesh, ranks, layout, more)
-                model = oracle.make_model(run)
-                optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
-                expected = checkpoints.assemble(folder)
-                load(model, optimizer, folder, SAVED)
-                for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-                    self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
-                names = {id(p): name for name, p in model.named_parameters()}
-                for parameter, state in optimizer.state.items():
-                    for key, tensor in state.items():
-                        name = f"optim.state.{names[id(parameter)]}.{key}"
-                        self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
-                    self.assertEqual(state["step"], SAVED)
-                self.assertEqual([n for n in expected if not n.startswith("fsdpc.rank")], [])
+                self.check_read(run, folder)
+
+    def test_torch_reads_state_of_another_dtype(self):
+        """It is cast to the parameter's."""
+        for layout in ("flat", "per-param"):
+            flags = ["--optimizer-state-dtype", "exp_avg=bfloat16"]
+            workspace, run = self.case(CONVNET, harness.ADAMW, flags=flags)
+            _, folder = self.save(workspace, "dp=3", 3, layout)
+            dtypes = {name: tensor.dtype for name, tensor in checkpoints.assemble(folder).items()}
+            for name, dtype in dtypes.items():
+                if name.startswith("optim."):
+                    self.assertEqual(dtype, torch.bfloat16 if name.endswith("exp_avg") else torch.float32)
+            self.check_read(run, folder)
+
+    def check_read(self, run, folder):
+        model = oracle.make_model(run)
+        optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
+        expected = checkpoints.assemble(folder)
+        load(model, optimizer, folder, SAVED)
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
+        names = {id(p): name for name, p in model.named_parameters()}
+        for parameter, state in optimizer.state.items():
+            for key, tensor in state.items():
+                name = f"optim.state.{names[id(parameter)]}.{key}"
+                self.assertTrue(torch.equal(tensor, expected.pop(name).to(tensor.dtype)), name)
+            self.assertEqual(state["step"], SAVED)
+        self.assertEqual([n for n in expected if not n.startswith("fsdpc.rank")], [])
 
     def test_fsdp2_goes_on_from_a_binarys_checkpoint(self):
         for optimizer, layout, more, placement in (

@@ -75,6 +75,7 @@ class Run:
     betas: tuple | None = None
     eps: float | None = None
     optimizer_options: dict = dataclasses.field(default_factory=dict)  # amsgrad, nesterov, ...
+    state_dtype: dict | str | None = None  # as `optimizer: state_dtype:` of a config file
     #: Parameter groups, as `optimizer: groups:` of a config file.
     optimizer_groups: list = dataclasses.field(default_factory=list)
     #: Of all groups, and by path of a module that has a group, "" the root.

@@ -3,6 +3,7 @@
 #include "Sweep.h"
 
 #include "fsdp/CostModel/Temporaries.h"
+#include "fsdp/IR/OptimizerOptions.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Schedule/Simulate.h"
 #include "fsdp/Transforms/PrepareSearch.h"
@@ -136,7 +137,7 @@ static std::vector<int64_t> chooseCaps(int64_t minimumBytes, int64_t deviceBytes
 
 static bool hasOptimizerState(ModuleOp module) {
   return llvm::any_of(module.getOps<OptimizerOp>(),
-                      [](OptimizerOp op) { return getNumOptimizerStates(op) > 0; });
+                      [](OptimizerOp op) { return !getStateNames(op).empty(); });
 }
 
 static std::string getModuleName(Operation *op) {

@@ -26,6 +26,9 @@ struct HostPart {
   std::string name;     // "optimizer state 1"
   int64_t bytes;        // on the host
   int64_t fetchedBytes; // in the arena, for the update: of the parameters that are not frozen
+
+  /// The copy that is gathered is only stored: the update writes all of it.
+  bool isCopy() const { return category == BufferCategory::Shard && index == 1; }
 };
 
 /// A group, resolved: its parameters and where they lie. Offsets are bytes unless they say
@@ -37,9 +40,11 @@ struct GroupInfo {
   llvm::SmallVector<ParamOp> params;
   /// The parameters as they are updated and as they are gathered.
   GroupForm master, gathered;
-  /// Of those that are not frozen, the first ones: the gradients as they are reduced, and each
-  /// state of the optimizer.
-  GroupForm gradients, states;
+  /// Of those that are not frozen, the first ones: as they are updated, and the gradients as they
+  /// are reduced.
+  GroupForm updated, gradients;
+  /// Likewise, each state that the optimizer keeps of the shard: of a frozen group none.
+  llvm::SmallVector<GroupForm, 3> states;
   plan::GroupLayout layout;
   plan::GroupLayout trained; // of those that are not frozen, each at its place in `layout`
   /// Of the chunks that stay after forward (`fsdp.chunk`), over their ranks; no parameters: none
@@ -67,6 +72,7 @@ struct GroupInfo {
   /// have another than those that come from a reduction.
   int64_t getGradientBytes(mlir::Type dtype) const;
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
+  int64_t getStateBytes() const; // of all states
   mlir::FlatSymbolRefAttr getName() const {
     GroupOp group = op; // accessors of operations are not const
     return mlir::FlatSymbolRefAttr::get(group.getSymNameAttr());
@@ -80,17 +86,14 @@ struct GroupInfo {
     return mlir::cast<mlir::RankedTensorType>(op.getType());
   }
   int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
-  /// How many states the optimizer keeps of the shard: of a frozen group none.
-  unsigned getNumStates(OptimizerOp optimizer) const;
-  /// What lies on the host, for an optimizer of so many states: the shard of the parameters, the
-  /// states, the copy that is gathered. Its places there, and those to which it is fetched, are in
-  /// this order.
-  std::vector<HostPart> getHostParts(unsigned numOptimizerStates) const;
+  /// What lies on the host: the shard of the parameters, the optimizer's states, the copy that is
+  /// gathered. Its places there, and those to which it is fetched, are in this order.
+  std::vector<HostPart> getHostParts() const;
   /// The places on the host of a planned group's parts.
   llvm::SmallVector<int64_t> getHostPlaces() const;
-  /// What is wrong with the places of a planned group in the arena and on the host, for an
-  /// optimizer of so many states: "has no place for ..."; none: nothing.
-  std::optional<std::string> explainPlaces(unsigned numOptimizerStates) const;
+  /// What is wrong with the places of a planned group in the arena and on the host: "has no place
+  /// for ..."; none: nothing.
+  std::optional<std::string> explainPlaces() const;
   /// Where the parameter begins in the whole group (flat layout, or one rank, where both layouts
   /// leave parameters whole).
   int64_t getParamBegin(unsigned param, const GroupForm &form) const {
@@ -132,9 +135,6 @@ private:
   llvm::DenseMap<mlir::StringAttr, unsigned> groupOf;
   llvm::DenseMap<mlir::StringAttr, std::pair<unsigned, unsigned>> paramOf;
 };
-
-/// How many tensors of the shard's size the optimizer keeps between steps.
-unsigned getNumOptimizerStates(OptimizerOp optimizer);
 
 } // namespace fsdp
 

@@ -8,6 +8,7 @@
 #define FSDP_CONFIG_SHARDINGCONFIG_H
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/OptimizerOptions.h"
 #include "llvm/Support/Error.h"
 
 #include <optional>
@@ -181,6 +182,7 @@ struct OptimizerOverrides {
   std::optional<bool> nesterov, amsgrad, maximize;
   std::optional<NormType> clipNormType;
   std::optional<std::vector<double>> betas;
+  std::optional<StateDtypes> stateDtype;
   std::optional<std::vector<OptimizerRule>> groups;
   ConfigPlace place;
 };

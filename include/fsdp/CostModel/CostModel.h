@@ -66,9 +66,9 @@ public:
   /// What a call's products, convolutions and attention take at the device's peak, nanoseconds; 0
   /// where it has none.
   virtual double getPeakNs(aten::CallOp call) const = 0;
-  /// The optimizer's update of `elements` of a shard.
-  virtual OperationCost getUpdateCost(OptimizerKind kind, int64_t elements,
-                                      mlir::Type element) const = 0;
+  /// The optimizer's update of `elements` of a shard, with `stateBytes` of state.
+  virtual OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, mlir::Type element,
+                                      int64_t stateBytes) const = 0;
   /// Copying `bytes` on the device, as the per-param layout does around collectives.
   virtual OperationCost getCopyCost(int64_t bytes) const = 0;
   /// Copying `bytes` between the memories of host and device, one way; both ways run at once.

@@ -5,6 +5,7 @@
 
 #include "fsdp/Files/OutputFile.h"
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/OptimizerOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
@@ -41,6 +42,7 @@ struct OptimizerSpec {
   NormType clipNormType = NormType::Two;
   std::optional<double> dampening = {};
   bool nesterov = false, amsgrad = false, maximize = false;
+  StateDtypes stateDtypes = {}; // absent: the parameters'
   std::vector<OptimizerGroupSpec> groups = {};
 };
 

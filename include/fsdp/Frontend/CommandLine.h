@@ -34,7 +34,7 @@ public:
   void setParamDtype(const std::string &dtype) { paramDtype = dtype; }
 
 private:
-  std::string model, method = "forward", optimizer, target = "cpu", paramDtype;
+  std::string model, method = "forward", optimizer, target = "cpu", paramDtype, stateDtype;
   std::vector<std::string> inputs, libraries, operatorFacts;
   std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
   bool nesterov = false, amsgrad = false, maximize = false;

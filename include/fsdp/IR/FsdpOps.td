@@ -81,10 +81,15 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
     parameters: the 2-norm, unless `clip_norm_type` is 1 or inf (torch.nn.utils.clip_grad_norm_).
 
+    `state_dtype` has the dtypes, f32 or bf16, of states that are kept in another one than their
+    parameter's. An update then computes in fp32 with states and parameters that are widened first,
+    and rounds each of them once, where it is stored.
+
     ```mlir
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0 clip_norm_type = inf
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 nesterov maximize
+    fsdp.optimizer adam lr = 1.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {exp_avg = bf16}
     ```
   }];
   let arguments = (ins EnumProp<Fsdp_OptimizerKind>:$kind,
@@ -98,14 +103,16 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        UnitAttr:$amsgrad,
                        UnitAttr:$maximize,
                        OptionalAttr<F64Attr>:$clip_grad_norm,
-                       DefaultValuedProp<EnumProp<Fsdp_NormType>, "::fsdp::NormType::Two">:$clip_norm_type);
+                       DefaultValuedProp<EnumProp<Fsdp_NormType>, "::fsdp::NormType::Two">:$clip_norm_type,
+                       OptionalAttr<DictionaryAttr>:$state_dtype);
   let assemblyFormat = [{
     $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
     (`momentum` `=` custom<PlainFloat>($momentum)^)? (`dampening` `=` custom<PlainFloat>($dampening)^)?
     (`betas` `=` $betas^)? (`eps` `=` custom<PlainFloat>($eps)^)?
     (`nesterov` $nesterov^)? (`amsgrad` $amsgrad^)? (`maximize` $maximize^)?
     (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?
-    (`clip_norm_type` `=` custom<NormType>($clip_norm_type)^)? attr-dict
+    (`clip_norm_type` `=` custom<NormType>($clip_norm_type)^)?
+    (`state_dtype` `=` $state_dtype^)? attr-dict
   }];
   let hasVerifier = 1;
 }

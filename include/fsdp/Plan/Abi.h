@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 18u
+#define FSDP_PLAN_ABI_VERSION 19u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -163,7 +163,7 @@ typedef enum fsdp_entry_kind {
   /* Copies what group `target` keeps on the host and its update reads from the host's arena to the
    * arena, on stream FSDP_HOST_TO_DEVICE: with parameters_on_host the first `trained_elements` of
    * the shard (host_shard to shard), with state_on_host each state of the optimizer (host_state to
-   * state), of `bytes` each. `handle` is waited for by one FSDP_WAIT. */
+   * state). `bytes` are those of all of them. `handle` is waited for by one FSDP_WAIT. */
   FSDP_FETCH_STATE_START = 10,
   /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST, and with
    * parameters_on_host as many elements of the gather_shard, if that is another than the shard. */
@@ -301,7 +301,8 @@ typedef struct fsdp_group {
   uint32_t parameters_on_host; /* 1: between steps the shard and the gather_shard lie there, too */
   uint32_t shards; /* ranks over which the group is sharded, at least 1; divides world_size. Rank r
                       of the run has shard r % shards and is part of replica r / shards */
-  uint32_t reserved;
+  uint32_t state_dtype[FSDP_MAX_STATES]; /* of each state: `dtype`, or where that is f32, bf16 or
+                                            f16, f32 or bf16 */
   int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
   int64_t trained_elements; /* those of parameters that have gradients, the first ones: what is
                                reduced, what is updated, and the size of each optimizer state */

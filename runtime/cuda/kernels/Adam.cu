@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/kernels/OptimizerUpdate.cuh"
+#include "cuda/kernels/State.cuh"
 
 using namespace fsdp::rt;
 
@@ -21,29 +22,27 @@ static __global__ void __launch_bounds__(kKernelThreads)
     adamKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
   constexpr int kWidth = kWidthOf<Parameter>;
   const AdamScalars s = arguments.scalars->adam;
-  const float clip = (arguments.clipFactor ? *arguments.clipFactor : 1.f) * arguments.sign;
+  const Clip<Parameter> clip(arguments);
   const bool fromStart = fabsf(s.lerpWeight) < 0.5f;
   const float coefficient = fromStart ? s.lerpWeight : __fsub_rn(s.lerpWeight, 1.f);
-  const bool amsgrad = arguments.state[2] != nullptr;
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
   auto *parameters = static_cast<Parameter *>(arguments.parameters);
-  auto *moment1 = static_cast<Parameter *>(arguments.state[0]);
-  auto *moment2 = static_cast<Parameter *>(arguments.state[1]);
-  auto *largestMoment2 = static_cast<Parameter *>(arguments.state[2]);
+  const State<Parameter> moment1(arguments, 0), moment2(arguments, 1), largestMoment2(arguments, 2);
+  const bool amsgrad(largestMoment2);
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
     constexpr int kCount = decltype(width)::value;
     float p[kCount], g[kCount], m[kCount], v[kCount];
     load(parameters + first, p);
     load(gradients + first, g);
-    load(moment1 + first, m);
-    load(moment2 + first, v);
+    moment1.load(first, m);
+    moment2.load(first, v);
     float largest[kCount];
     if (amsgrad)
-      load(largestMoment2 + first, largest);
+      largestMoment2.load(first, largest);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      g[i] = __fmul_rn(g[i], clip);
+      g[i] = clip(g[i]);
       if (s.weightDecay != 0)
         g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
       m[i] = __fmaf_rn(coefficient, __fsub_rn(g[i], m[i]), fromStart ? m[i] : g[i]);
@@ -55,10 +54,10 @@ static __global__ void __launch_bounds__(kKernelThreads)
       p[i] = __fadd_rn(__fmul_rn(p[i], s.decay),
                        __fdiv_rn(__fmul_rn(s.negativeStepSize, m[i]), denominator));
     }
-    storeOnce(moment1 + first, m);
-    storeOnce(moment2 + first, v);
+    moment1.store(first, m);
+    moment2.store(first, v);
     if (amsgrad)
-      storeOnce(largestMoment2 + first, largest);
+      largestMoment2.store(first, largest);
     storeParameters<Gathered>(parameters, arguments.gathered, first, p);
   });
 }

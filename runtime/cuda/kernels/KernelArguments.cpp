@@ -43,6 +43,10 @@ cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
     return cudaErrorInvalidValue;
   if (!isFloat(a.dtype) || (a.dtype != FSDP_F32 && (a.gathered || a.gradientDtype != a.dtype)))
     return cudaErrorInvalidValue;
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    if (a.state[i] && a.stateDtype[i] != a.dtype && a.stateDtype[i] != FSDP_F32 &&
+        a.stateDtype[i] != FSDP_BF16)
+      return cudaErrorInvalidValue;
   if (a.elements == 0)
     return cudaSuccess;
   return validIf(a.parameters && a.gradients && (a.kind == FSDP_SGD || (a.state[0] && a.state[1])));

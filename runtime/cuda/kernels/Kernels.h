@@ -46,8 +46,8 @@ struct OptimizerScalarsArguments {
   OptimizerScalars *scalars;
 };
 
-/// One update of `elements` elements of a shard, in place, computed in fp32. Of bf16 and fp16
-/// shards each number is rounded once, where it is stored, as torch.optim's fused=True does.
+/// One update of `elements` elements of a shard, in place, computed in fp32. Numbers of bf16 and
+/// fp16 are rounded once, where they are stored, as torch.optim's fused=True does.
 struct OptimizerUpdateArguments {
   uint32_t kind; // fsdp_optimizer_kind
   int64_t elements;
@@ -64,9 +64,12 @@ struct OptimizerUpdateArguments {
   const OptimizerScalars *scalars;
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
   float sign = 1;          // likewise; -1 maximizes
-  /// Of the parameters and the state. FSDP_BF16 or FSDP_F16: gradients are of the same, and
-  /// `gathered` is null.
+  /// Of the parameters. FSDP_BF16 or FSDP_F16: gradients are of the same, and `gathered` is null.
   fsdp_dtype dtype = FSDP_F32;
+  /// Of each state: `dtype`, FSDP_F32 or FSDP_BF16. With another one than `dtype`, gradients of
+  /// bf16 and fp16 are clipped as torch.nn.utils clips them: by a factor of their dtype, and
+  /// rounded.
+  fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype};
 };
 
 /// Reduces `elements` gradients to partialNormBlocks(elements) parts of their norm

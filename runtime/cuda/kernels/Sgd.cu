@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/kernels/OptimizerUpdate.cuh"
+#include "cuda/kernels/State.cuh"
 
 using namespace fsdp::rt;
 
@@ -19,10 +20,10 @@ static __global__ void __launch_bounds__(kKernelThreads)
     sgdKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
   constexpr int kWidth = kWidthOf<Parameter>;
   const SgdScalars s = arguments.scalars->sgd;
-  const float clip = (arguments.clipFactor ? *arguments.clipFactor : 1.f) * arguments.sign;
+  const Clip<Parameter> clip(arguments);
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
   auto *parameters = static_cast<Parameter *>(arguments.parameters);
-  auto *momentum = static_cast<Parameter *>(arguments.state[0]);
+  const State<Parameter> momentum(arguments, 0);
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
     constexpr int kCount = decltype(width)::value;
@@ -31,21 +32,21 @@ static __global__ void __launch_bounds__(kKernelThreads)
     load(gradients + first, g);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      g[i] = __fmul_rn(g[i], clip);
+      g[i] = clip(g[i]);
       if (s.weightDecay != 0)
         g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
     }
     if (s.hasMomentum) {
       float b[kCount];
       if (!s.firstStep)
-        load(momentum + first, b);
+        momentum.load(first, b);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         b[i] = s.firstStep ? g[i]
                            : __fmaf_rn(s.gradientWeight, g[i], __fmul_rn(b[i], s.momentum));
         g[i] = s.nesterov ? __fmaf_rn(s.momentum, b[i], g[i]) : b[i];
       }
-      storeOnce(momentum + first, b);
+      momentum.store(first, b);
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i)

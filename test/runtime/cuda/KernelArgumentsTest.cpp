@@ -68,6 +68,9 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
     a.gatheredDtype = FSDP_BF16;
   }));
   EXPECT_FALSE(refused([](Arguments &a) { a.dtype = a.gradientDtype = FSDP_F16; }));
+  // State is of the parameters' dtype, fp32 or bf16.
+  EXPECT_FALSE(refused([](Arguments &a) { a.stateDtype[0] = FSDP_BF16; }));
+  EXPECT_TRUE(refused([](Arguments &a) { a.stateDtype[1] = FSDP_F16; }));
   // SGD without momentum has no state; a shard without elements has no memory.
   EXPECT_FALSE(refused([](Arguments &a) {
     a.kind = FSDP_SGD;

@@ -162,6 +162,7 @@ namespace {
 struct UpdateCase {
   fsdp_dtype dtype, gradients, gathered;
   bool gathers;
+  fsdp_dtype states[2] = {dtype, dtype};
 };
 } // namespace
 
@@ -171,6 +172,11 @@ static std::vector<UpdateCase> updateCases() {
   for (fsdp_dtype gradients : {FSDP_F32, FSDP_BF16})
     for (fsdp_dtype gathered : kDtypes)
       cases.push_back({FSDP_F32, gradients, gathered, true});
+  for (fsdp_dtype dtype : kDtypes) // with state of other dtypes
+    for (fsdp_dtype first : {FSDP_F32, FSDP_BF16})
+      for (fsdp_dtype second : {FSDP_F32, FSDP_BF16})
+        if (first != dtype || second != dtype)
+          cases.push_back({dtype, dtype, dtype, false, {first, second}});
   return cases;
 }
 
@@ -186,15 +192,14 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
           OptimizerScalars scalars = referenceScalars(optimizer, {1e-2, step});
           bool hasState = optimizer.kind != FSDP_SGD || optimizer.momentum != 0;
           ReferenceShard shard{random(size, own.dtype), {}};
-          for (auto &state : shard.state) {
-            state = random(hasState ? size : 0, own.dtype);
-            for (float &value : state)
+          for (int i : {0, 1}) {
+            shard.state[i] = random(hasState ? size : 0, own.states[i]);
+            for (float &value : shard.state[i])
               value = std::abs(value);
           }
-          shard.state[2].clear(); // no AMSGrad
           std::vector<float> gradients = random(size, own.gradients);
           DeviceBytes p(pack(shard.parameters, own.dtype)), g(pack(gradients, own.gradients)),
-              s0(pack(shard.state[0], own.dtype)), s1(pack(shard.state[1], own.dtype)),
+              s0(pack(shard.state[0], own.states[0])), s1(pack(shard.state[1], own.states[1])),
               gathered(std::vector<std::byte>(size * sizeOf(own.gathered))),
               deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
           ASSERT_EQ(launchKernel({.kind = optimizer.kind,
@@ -208,10 +213,19 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
                                   .gatheredDtype = own.gathered,
                                   .scalars = deviceScalars.as<OptimizerScalars>(),
                                   .clipFactor = clip.as<float>(),
-                                  .dtype = own.dtype},
+                                  .dtype = own.dtype,
+                                  .stateDtype = {own.states[0], own.states[1]}},
                                  nullptr),
                     cudaSuccess);
-          referenceUpdate(optimizer.kind, scalars, 0.37f, gradients, shard);
+          const bool hasOwnState =
+              hasState && (own.states[0] != own.dtype || own.states[1] != own.dtype);
+          float factor = 0.37f;
+          if (hasOwnState && own.dtype != FSDP_F32) { // clipped in the gradients' dtype
+            for (float &gradient : gradients)
+              gradient = rounded(gradient * rounded(factor, own.dtype), own.dtype);
+            factor = 1;
+          }
+          referenceUpdate(optimizer.kind, scalars, factor, gradients, shard);
           auto roundTo = [](std::vector<float> values, fsdp_dtype dtype) {
             for (float &value : values)
               value = rounded(value, dtype);
@@ -219,9 +233,9 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
           };
           expectBits(unpack(p.read(), own.dtype), roundTo(shard.parameters, own.dtype),
                      "parameters");
-          expectBits(unpack(s0.read(), own.dtype), roundTo(shard.state[0], own.dtype),
+          expectBits(unpack(s0.read(), own.states[0]), roundTo(shard.state[0], own.states[0]),
                      "first state");
-          expectBits(unpack(s1.read(), own.dtype), roundTo(shard.state[1], own.dtype),
+          expectBits(unpack(s1.read(), own.states[1]), roundTo(shard.state[1], own.states[1]),
                      "second state");
           if (own.gathers)
             expectBits(unpack(gathered.read(), own.gathered),

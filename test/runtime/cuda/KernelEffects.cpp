@@ -34,13 +34,31 @@ void fsdp::rt::runOnHost(const OptimizerScalarsArguments &a) {
   *a.scalars = referenceScalars(a.optimizer, *a.inputs);
 }
 
+/// True if gradients of the parameters' dtype are clipped in it.
+static bool roundsClipped(const OptimizerUpdateArguments &a) {
+  bool isOwn = false;
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    isOwn |= a.state[i] && a.stateDtype[i] != a.dtype;
+  return isOwn && a.dtype != FSDP_F32;
+}
+
+/// Clips gradients as numbers of `dtype`; what is left to multiply them by is 1.
+static float clipRounded(std::vector<float> &gradients, float clip, fsdp_dtype dtype) {
+  for (float &gradient : gradients)
+    gradient = rounded(gradient * rounded(clip, dtype), dtype);
+  return 1;
+}
+
 void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
   ReferenceShard shard{read(a.parameters, a.elements, a.dtype),
-                       {read(a.state[0], a.elements, a.dtype),
-                        read(a.state[1], a.elements, a.dtype),
-                        read(a.state[2], a.elements, a.dtype)}};
-  referenceUpdate(a.kind, *a.scalars, (a.clipFactor ? *a.clipFactor : 1) * a.sign,
-                  read(a.gradients, a.elements, a.gradientDtype), shard, takeTorchRoots);
+                       {read(a.state[0], a.elements, a.stateDtype[0]),
+                        read(a.state[1], a.elements, a.stateDtype[1]),
+                        read(a.state[2], a.elements, a.stateDtype[2])}};
+  std::vector<float> gradients = read(a.gradients, a.elements, a.gradientDtype);
+  float clip = a.clipFactor ? *a.clipFactor : 1;
+  if (roundsClipped(a))
+    clip = clipRounded(gradients, clip, a.dtype);
+  referenceUpdate(a.kind, *a.scalars, clip * a.sign, gradients, shard, takeTorchRoots);
   auto write = [&](void *to, fsdp_dtype dtype, const std::vector<float> &values) {
     if (to)
       tensorAt(to, dtype, a.elements).copy_(tensorAt(values.data(), FSDP_F32, a.elements));
@@ -48,7 +66,7 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
   write(a.parameters, a.dtype, shard.parameters);
   write(a.gathered, a.gatheredDtype, shard.parameters);
   for (int i = 0; i < FSDP_MAX_STATES; ++i)
-    write(a.state[i], a.dtype, shard.state[i]);
+    write(a.state[i], a.stateDtype[i], shard.state[i]);
 }
 
 void fsdp::rt::runOnHost(const PartialNormArguments &a) {

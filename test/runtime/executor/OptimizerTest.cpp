@@ -139,6 +139,44 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
   }
 }
 
+/// A few steps of a shard whose state has dtypes of its own. The reference computes each in fp32
+/// from what was stored, and stores its results.
+void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::ScalarType type,
+                      std::array<at::ScalarType, FSDP_MAX_STATES> stateTypes,
+                      std::optional<float> clip) {
+  at::Tensor parameter = at::randn({elements}).to(type), gradient = at::zeros_like(parameter);
+  at::Tensor state[FSDP_MAX_STATES];
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    state[i] = at::zeros({elements}, stateTypes[i]);
+  const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
+  ShardBuffers shard{
+      .dtype = static_cast<fsdp_dtype>(type),
+      .elements = elements,
+      .parameters = bytes(parameter),
+      .gradients = bytes(gradient),
+      .state = {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
+      .pieces = {{0, elements}}};
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    shard.stateDtype[i] = static_cast<fsdp_dtype>(stateTypes[i]);
+  auto update = makeShardUpdate(optimizer, shard);
+  Reference reference{optimizer, {}, {}};
+  for (int64_t step = 1; step <= 4; ++step) {
+    const double lr = 1e-2 / static_cast<double>(step);
+    gradient.copy_(at::randn({elements}).mul_(at::pow(10.0, at::randn({elements}))));
+    at::Tensor own = clip ? gradient.mul(at::full({}, *clip).to(type)) : gradient;
+    reference.parameter = parameter.to(at::kFloat, false, /*copy=*/true);
+    for (int i = 0; i < FSDP_MAX_STATES; ++i)
+      reference.state[i] = state[i].to(at::kFloat, false, /*copy=*/true);
+    reference.step(own.to(at::kFloat), step, lr);
+    const double before = update->partialNorm(FSDP_NORM_2);
+    EXPECT_EQ(update->run(step, lr, clip ? &*clip : nullptr), before);
+    ASSERT_TRUE(at::equal(parameter, reference.parameter.to(type))) << step;
+    for (int i = 0; i < FSDP_MAX_STATES; ++i)
+      ASSERT_TRUE(at::equal(state[i], reference.state[i].to(stateTypes[i])))
+          << "step " << step << ", state " << i;
+  }
+}
+
 class OptimizerTest : public testing::TestWithParam<fsdp_optimizer> {
 protected:
   OptimizerTest() { at::set_num_threads(1); }
@@ -170,6 +208,24 @@ TEST_P(OptimizerTest, BFloat16IsBitwise) {
   for (int64_t elements : {1, 16, 1003, 8192, 24577})
     compare(GetParam(), {{0, elements}}, at::kBFloat16);
   compare(GetParam(), {{0, 17}, {32, 9000}, {9040, 5}}, at::kBFloat16);
+}
+
+// State of another dtype than its parameters is widened, and rounded where it is stored, and so are
+// parameters; they take the state as it is before that.
+TEST_P(OptimizerTest, StateOfAnotherDtype) {
+  at::manual_seed(7);
+  constexpr std::array kNarrow = {at::kBFloat16, at::kBFloat16, at::kBFloat16},
+                       kWide = {at::kFloat, at::kFloat, at::kFloat},
+                       kMixed = {at::kBFloat16, at::kFloat, at::kBFloat16};
+  for (int64_t elements : {1, 17, 8192, 20011})
+    for (std::optional<float> clip : {std::optional<float>(), std::optional<float>(0.3f)}) {
+      compareOwnStates(GetParam(), elements, at::kFloat, kNarrow, clip);
+      compareOwnStates(GetParam(), elements, at::kFloat, kMixed, clip);
+      for (at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
+        compareOwnStates(GetParam(), elements, narrow, kWide, clip);
+        compareOwnStates(GetParam(), elements, narrow, kMixed, clip);
+      }
+    }
 }
 
 // Gradients of bf16 and f16 update as those of fp32 with the same values do, and each update leaves

@@ -229,6 +229,7 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   fsdp_group group{};
   group.name = addString(name);
   group.dtype = group.gather_dtype = group.reduce_dtype = dtype;
+  std::ranges::fill(group.state_dtype, dtype);
   group.first_parameter = static_cast<uint32_t>(parameterTable.size());
   group.num_parameters = 1;
   const uint32_t shards = group.shards = plan.world_size / plan.replicas;

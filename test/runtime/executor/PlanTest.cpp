@@ -89,6 +89,22 @@ TEST(PlanTest, Replicas) {
       std::string::npos);
 }
 
+// State is kept in the parameters' dtype, or in fp32 or bf16 where updates can compute in fp32.
+TEST(PlanTest, StateDtypes) {
+  SmallPlan narrow, other, wide;
+  narrow.builder.groupTable[narrow.group].state_dtype[1] = FSDP_BF16;
+  EXPECT_EQ(narrow.error(), "");
+  EXPECT_NE(describePlan(narrow.builder.plan).find("optimizer state as f32, bf16"),
+            std::string::npos);
+  other.builder.groupTable[other.group].state_dtype[0] = FSDP_F16;
+  EXPECT_EQ(other.error(), "invalid plan: group 0 (layers.0): optimizer state of dtype f16 with "
+                           "parameters of f32");
+  fsdp_group &group = wide.builder.groupTable[wide.group];
+  group.dtype = group.gather_dtype = group.reduce_dtype = FSDP_F64;
+  EXPECT_NE(wide.error().find("optimizer state of dtype f32 with parameters of f64"),
+            std::string::npos);
+}
+
 // Optimizer state on the host is copied whole, on the stream of its direction, and has its place
 // there.
 TEST(PlanTest, StateCopies) {
@@ -102,7 +118,7 @@ TEST(PlanTest, StateCopies) {
     fetch.stream = FSDP_HOST_TO_DEVICE;
     fetch.target = small.group;
     fetch.handle = builder.plan.num_handles++;
-    fetch.bytes = 64;
+    fetch.bytes = 128;
     builder.wait(fetch.handle);
     return small.firstOf(FSDP_FETCH_STATE_START);
   };
@@ -115,7 +131,7 @@ TEST(PlanTest, StateCopies) {
   EXPECT_EQ(stream.error(),
             "invalid plan: entry 11: a copy of optimizer state on stream 1, expected 4");
   offload(bytes).bytes = 4;
-  EXPECT_EQ(bytes.error(), "invalid plan: entry 11: copies 4 bytes per state, which has 64");
+  EXPECT_EQ(bytes.error(), "invalid plan: entry 11: copies 4 bytes of state, which has 128");
   offload(place);
   place.builder.groupTable[0].host_state[1] = 128;
   EXPECT_EQ(place.error(), "invalid plan: group 0: its optimizer state takes bytes [128, 192) of a "

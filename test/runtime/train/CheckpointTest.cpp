@@ -5,6 +5,7 @@
 #include "device/CpuDevice.h"
 #include "plan/Fingerprint.h"
 
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -115,7 +116,8 @@ public:
             result[range.ownOfRank ? bufferNameOfRank(range.name, rank, range.isTransient)
                                    : range.name];
         whole.resize(static_cast<size_t>(elements));
-        const auto *held = reinterpret_cast<const float *>(arenas[rank].data() + range.offset);
+        const std::vector<float> numbers = heldBy(arenas[rank].data(), range);
+        const float *held = numbers.data();
         Rectangle all{std::vector<int64_t>(range.shape.size(), 0), range.shape};
         for (const Rectangle &part : range.parts) {
           forEachRun(part, all, [&](const ElementRun &run) {
@@ -131,6 +133,12 @@ public:
   PlanView plan;
 
 private:
+  static std::vector<float> heldBy(const std::byte *arena, const StateRange &range) {
+    at::Tensor held = at::from_blob(const_cast<std::byte *>(arena) + range.offset, {range.count()},
+                                    static_cast<at::ScalarType>(range.dtype))
+                          .to(at::kFloat);
+    return {held.const_data_ptr<float>(), held.const_data_ptr<float>() + held.numel()};
+  }
   RankMemory memoryOf(unsigned rank) { return {*stream, arenas[rank].data(), nullptr, staging}; }
 
   std::unique_ptr<Stream> stream;
@@ -311,6 +319,43 @@ TEST(Checkpoint, IsReadByEveryLayout) {
       for (const auto &[name, values] : found)
         EXPECT_EQ(values, expected[name]) << name;
     }
+  }
+}
+
+// Optimizer state is rounded or widened to the dtype in which the plan keeps it.
+TEST(Checkpoint, OptimizerStateIsCast) {
+  for (Layout layout : {Layout::Flat, Layout::PerParam}) {
+    Folder folder;
+    const std::string first = folder.path("first"), second = folder.path("second");
+    TinyRanks written(2, layout, true), narrow(2, layout, false), wide(2, layout, false);
+    narrow.tiny.keepStateIn(FSDP_BF16);
+    written.write(first);
+    auto reader = CheckpointReader::open(first);
+    ASSERT_TRUE(reader.ok()) << reader.status().message();
+    EXPECT_EQ(reader->describeCasts(written.plan), std::vector<std::string>());
+    EXPECT_EQ(
+        reader->describeCasts(narrow.plan),
+        (std::vector<std::string>{
+            "optimizer state exp_avg is F32 in the checkpoint and BF16 here: it is cast, of 3 "
+            "parameters",
+            "optimizer state exp_avg_sq is F32 in the checkpoint and BF16 here: it is cast, of 3 "
+            "parameters"}));
+    Status loaded = narrow.load(*reader);
+    ASSERT_TRUE(loaded.ok()) << loaded.message();
+    std::map<std::string, std::vector<float>> expected = written.state();
+    for (auto &[name, values] : expected)
+      for (float &value : values)
+        if (name.starts_with("optim."))
+          value = c10::BFloat16(value);
+    EXPECT_NE(expected, written.state());
+    EXPECT_EQ(narrow.state(), expected);
+
+    narrow.write(second);
+    reader = CheckpointReader::open(second);
+    ASSERT_TRUE(reader.ok()) << reader.status().message();
+    loaded = wide.load(*reader);
+    ASSERT_TRUE(loaded.ok()) << loaded.message();
+    EXPECT_EQ(wide.state(), expected);
   }
 }
 

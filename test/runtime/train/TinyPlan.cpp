@@ -2,6 +2,7 @@
 
 #include "TinyPlan.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -106,6 +107,7 @@ void TinyPlan::addGroup(const std::string &name, const std::vector<int64_t> &sha
   fsdp_group row{};
   row.name = string(name);
   row.dtype = row.gather_dtype = row.reduce_dtype = FSDP_F32;
+  std::ranges::fill(row.state_dtype, FSDP_F32);
   row.layout = layout == plan::Layout::Flat ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   row.first_parameter = group.firstParameter;
   row.shards = ranks;
@@ -292,6 +294,11 @@ void TinyPlan::finish() {
   plan.num_string_bytes = strings.size();
   plan.data = data.data();
   plan.num_data_bytes = data.size();
+}
+
+void TinyPlan::keepStateIn(fsdp_dtype dtype) {
+  for (fsdp_group &group : groups)
+    std::ranges::fill(group.state_dtype, dtype);
 }
 
 void TinyPlan::makeCountTransient(float init) {

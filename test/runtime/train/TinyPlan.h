@@ -28,6 +28,9 @@ public:
   /// From now on `count` is no part of the model's state_dict, and begins as `init`.
   void makeCountTransient(float init);
 
+  /// From now on the optimizer's state is kept in this dtype.
+  void keepStateIn(fsdp_dtype dtype);
+
   static constexpr int64_t kBatch = 4, kIn = 5, kOut = 3;
 
 private:

@@ -1,0 +1,103 @@
+//===- State.cuh - Optimizer state of a dtype of its own -------*- CUDA -*-===//
+//
+// The dtype of each state is known when a kernel runs, not when it is compiled: all threads take
+// the same branch, and three states of three dtypes need no instances of the kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CUDA_KERNELS_STATE_CUH
+#define FSDP_RUNTIME_CUDA_KERNELS_STATE_CUH
+
+#include "cuda/kernels/Elements.cuh"
+
+namespace fsdp::rt {
+
+/// One state of the optimizer.
+template <typename Parameter> struct State {
+  void *values;
+  fsdp_dtype dtype; // fp32, bf16, or the parameters'
+
+  __device__ State(const OptimizerUpdateArguments &arguments, int index)
+      : values(arguments.state[index]), dtype(arguments.stateDtype[index]) {}
+  __device__ explicit operator bool() const { return values != nullptr; }
+
+  template <int N> __device__ __forceinline__ void load(int64_t first, float (&to)[N]) const {
+    if (dtype == FSDP_F32)
+      loadParts(static_cast<const float *>(values) + first, to);
+    else if (dtype == FSDP_BF16)
+      fsdp::rt::load(static_cast<const Bf16 *>(values) + first, to);
+    else if constexpr (std::is_same_v<Parameter, F16>)
+      fsdp::rt::load(static_cast<const F16 *>(values) + first, to);
+  }
+  template <int N>
+  __device__ __forceinline__ void store(int64_t first, const float (&from)[N]) const {
+    if (dtype == FSDP_F32)
+      storeParts(static_cast<float *>(values) + first, from);
+    else if (dtype == FSDP_BF16)
+      storeOnce(static_cast<Bf16 *>(values) + first, from);
+    else if constexpr (std::is_same_v<Parameter, F16>)
+      storeOnce(static_cast<F16 *>(values) + first, from);
+  }
+
+private:
+  // As many fp32 numbers as there are narrow parameters in 16 bytes take two words.
+  template <int N>
+  static __device__ __forceinline__ void loadParts(const float *from, float (&to)[N]) {
+    constexpr int kPart = N < 4 ? N : 4;
+#pragma unroll
+    for (int begin = 0; begin < N; begin += kPart) {
+      float part[kPart];
+      fsdp::rt::load(from + begin, part);
+#pragma unroll
+      for (int i = 0; i < kPart; ++i)
+        to[begin + i] = part[i];
+    }
+  }
+  template <int N>
+  static __device__ __forceinline__ void storeParts(float *to, const float (&from)[N]) {
+    constexpr int kPart = N < 4 ? N : 4;
+#pragma unroll
+    for (int begin = 0; begin < N; begin += kPart) {
+      float part[kPart];
+#pragma unroll
+      for (int i = 0; i < kPart; ++i)
+        part[i] = from[begin + i];
+      storeOnce(to + begin, part);
+    }
+  }
+};
+
+/// `value` as a number of T.
+template <typename T> __device__ __forceinline__ float rounded(float value) {
+  T narrow;
+  fromFloat(value, narrow);
+  return toFloat(narrow);
+}
+
+/// By what gradients are multiplied: see OptimizerUpdateArguments::stateDtype.
+template <typename Parameter> struct Clip {
+  float factor;
+  bool isRounded = false;
+
+  __device__ explicit Clip(const OptimizerUpdateArguments &arguments)
+      : factor(arguments.clipFactor ? *arguments.clipFactor : 1.f) {
+    if constexpr (!std::is_same_v<Parameter, float>) {
+      for (int i = 0; i < FSDP_MAX_STATES; ++i)
+        isRounded |= arguments.state[i] && arguments.stateDtype[i] != arguments.dtype;
+      if (isRounded)
+        factor = rounded<Parameter>(factor);
+    }
+    factor *= arguments.sign;
+  }
+  __device__ __forceinline__ float operator()(float gradient) const {
+    const float clipped = __fmul_rn(gradient, factor);
+    if constexpr (!std::is_same_v<Parameter, float>)
+      if (isRounded)
+        return rounded<Parameter>(clipped);
+    return clipped;
+  }
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_KERNELS_STATE_CUH
