@@ -18,7 +18,7 @@ static constexpr double kRounding = 1e-9;
 
 static bool isSearchable(const Problem &problem) {
   return !problem.hasReplicas() && problem.meshes.size() == 1 &&
-         (problem.oneLane || problem.laneContention == 1) &&
+         !problem.meshes[0].copyEngineCost && (problem.oneLane || problem.laneContention == 1) &&
          std::none_of(problem.groups.begin(), problem.groups.end(),
                       [](const Group &group) { return group.chunk.has_value(); });
 }
@@ -129,6 +129,7 @@ TEST(ExactSearch, FindsTheBestOfAllPlans) {
   int numCases = 0;
   for (uint64_t seed = 0; seed < 3200; ++seed) {
     Problem problem = makeTinyProblem(seed);
+    problem.meshes[0].copyEngineCost.reset();
     if (!isSearchable(problem)) {
       EXPECT_FALSE(searchExactly(problem, HUGE_VAL, kEnough));
       continue;
@@ -158,6 +159,7 @@ TEST(ExactSearch, FindsTheBestOfAllPlans) {
 TEST(ExactSearch, BoundsTheOptimumWhereItDoesNotEnd) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Problem problem = makeTinyProblem(seed);
+    problem.meshes[0].copyEngineCost.reset();
     if (!isSearchable(problem))
       continue;
     problem.memoryCapBytes = problem.minimumPeak().bytes * 6 / 5;
@@ -181,6 +183,7 @@ TEST(ExactSearch, IsNotBeatenOnRandomSteps) {
   for (uint64_t seed = 0; seed < 130; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed, {.maxBlocks = 2, .maxOperationsPerBlock = 2});
+    problem.meshes[0].copyEngineCost.reset();
     if (!isSearchable(problem))
       continue;
     Random random(seed);

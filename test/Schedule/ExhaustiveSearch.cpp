@@ -97,11 +97,16 @@ void Enumerator::gather(uint32_t remaining) {
         first = std::max(first, problem.uses[previous[use]].last + 1);
       last = std::min(last, problem.uses[use].first);
     }
-    for (uint32_t launch = first; launch <= last && last != UINT32_MAX; ++launch) {
-      plan.gathers.push_back({members, launch});
-      gather(remaining & ~set);
-      plan.gathers.pop_back();
-    }
+    const Mesh &mesh = problem.meshOfUse(members.front());
+    const bool mayCopy = mesh.copyEngineCost && !plan.isChunked(members.front());
+    for (uint32_t launch = first; launch <= last && last != UINT32_MAX; ++launch)
+      for (bool byCopyEngine : {false, true}) {
+        if (byCopyEngine ? !mayCopy : mayCopy && mesh.copyEngineOnly)
+          continue;
+        plan.gathers.push_back({members, launch, byCopyEngine});
+        gather(remaining & ~set);
+        plan.gathers.pop_back();
+      }
   }
 }
 

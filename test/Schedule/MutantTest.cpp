@@ -98,6 +98,10 @@ bool mergeGathers(Plan &plan, Random &random) {
   plan.gathers.erase(plan.gathers.begin() + i + 1);
   return true;
 }
+bool flipTransport(Plan &plan, Random &random) {
+  pick(plan.gathers, random).byCopyEngine ^= 1;
+  return true;
+}
 bool nameNobody(Plan &plan, Random &random) {
   pick(pick(plan.gathers, random).uses, random) = 1000;
   return true;
@@ -106,7 +110,7 @@ bool nameNobody(Plan &plan, Random &random) {
 constexpr Mutation kMutations[] = {dropWait,    shiftWait,      shiftReduction,  shiftGather,
                                    swapGathers, swapReductions, swapUses,        dropUse,
                                    dropGathers, doubleUse,      doubleReduction, flipKept,
-                                   flipChunked, mergeGathers,   nameNobody};
+                                   flipChunked, mergeGathers,   flipTransport,   nameNobody};
 
 /// For a set: equal for equal plans only.
 std::vector<uint32_t> serialize(const Plan &plan) {
@@ -117,6 +121,7 @@ std::vector<uint32_t> serialize(const Plan &plan) {
     numbers.push_back(bucket.uses.size());
     numbers.insert(numbers.end(), bucket.uses.begin(), bucket.uses.end());
     numbers.push_back(bucket.launch);
+    numbers.push_back(bucket.byCopyEngine);
   }
   numbers.push_back(UINT32_MAX);
   for (const ReductionBucket &bucket : plan.reductions) {

@@ -23,6 +23,20 @@ static void addMesh(Random &random, Problem &problem) {
     group.mesh = uint32_t(random.integer(0, 1));
 }
 
+/// Some meshes may, or must, be gathered by copy engines.
+static void addCopyEngines(Random &random, Problem &problem) {
+  if (!random.chance(0.3))
+    return;
+  problem.copyEngineContention =
+      1 + (problem.computeContention - 1) * double(random.integer(0, 2)) / 2;
+  for (Mesh &mesh : problem.meshes)
+    if (random.chance(0.7)) {
+      mesh.copyEngineCost = {mesh.gatherCost.latencyNs * double(random.integer(0, 3)),
+                             mesh.gatherCost.nsPerByte * double(random.integer(1, 3)) / 2};
+      mesh.copyEngineOnly = random.chance(0.2);
+    }
+}
+
 namespace {
 
 class StepBuilder {
@@ -176,6 +190,7 @@ Problem StepBuilder::build() {
                        double(group.gatheredBytes) * nsPerByte * random.real(0, 0.1), cost};
   }
   addMesh(random, problem);
+  addCopyEngines(random, problem);
   return std::move(problem);
 }
 
@@ -209,6 +224,7 @@ static void finishTiny(Random &random, Problem &problem) {
                        cost};
   }
   addMesh(random, problem);
+  addCopyEngines(random, problem);
 }
 
 Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {
@@ -306,5 +322,8 @@ Decisions fsdp::schedule::makeRandomDecisions(const Problem &problem, Random &ra
   if (random.chance(0.2))
     std::swap(decisions.gathers.front(),
               decisions.gathers[random.integer(0, decisions.gathers.size() - 1)]);
+  if (problem.hasTransports())
+    for (Decisions::Gathers &bucket : decisions.gathers)
+      bucket.byCopyEngine = random.chance(0.5);
   return decisions;
 }

@@ -35,8 +35,8 @@ struct RandomProblemOptions {
 /// A training step: an embedding, blocks and a head, forward and backward, perhaps twice; a
 /// reduction per group; updates at the end or each behind the next block's backward. Sizes are
 /// kilobytes to megabytes, durations microseconds to milliseconds; communication takes from a
-/// third to five times as long as computation; some have replicas, some may keep chunks. No memory
-/// cap. Deterministic.
+/// third to five times as long as computation; some have replicas, some may keep chunks, some have
+/// copy engines. No memory cap. Deterministic.
 Problem makeRandomProblem(uint64_t seed, const RandomProblemOptions &options = {});
 
 /// At most four uses, two reductions and eight operations, with small numbers.

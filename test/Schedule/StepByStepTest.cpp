@@ -94,7 +94,9 @@ void StepByStep::launch(const Instruction &instruction) {
     const std::vector<uint32_t> &uses = plan.gathers[instruction.index].uses;
     for (uint32_t use : uses)
       bytes += problem.groups[problem.uses[use].group].gatheredBytes;
-    double durationNs = problem.meshOfUse(uses.front()).gatherCost.durationNs(bytes);
+    const Mesh &mesh = problem.meshOfUse(uses.front());
+    const bool byCopyEngine = plan.gathers[instruction.index].byCopyEngine;
+    double durationNs = (byCopyEngine ? *mesh.copyEngineCost : mesh.gatherCost).durationNs(bytes);
     if (plan.isChunked(uses.front())) {
       durationNs = 0;
       for (uint32_t use : uses) // all drawn groups have the same costs
@@ -141,7 +143,14 @@ bool StepByStep::isDone(const Instruction &instruction) const {
 void StepByStep::pass(double *computeNs) {
   bool areBusy[3] = {isBusy(0), isBusy(1), isBusy(2)};
   double speeds[3] = {findSpeed(0), findSpeed(1), findSpeed(2)};
-  double computeSpeed = areBusy[0] || areBusy[1] || areBusy[2] ? 1 / problem.computeContention : 1;
+  double computeSpeed = 1;
+  for (int lane = 0; lane < 3; ++lane)
+    if (areBusy[lane]) {
+      const Collective &busy = lanes[lane].front();
+      const bool byCopyEngine = busy.kind == Gathers && plan.gathers[busy.index].byCopyEngine;
+      computeSpeed = std::min(computeSpeed, 1 / (byCopyEngine ? problem.copyEngineContention
+                                                              : problem.computeContention));
+    }
   double passedNs = INFINITY;
   for (int lane = 0; lane < 3; ++lane)
     if (areBusy[lane])

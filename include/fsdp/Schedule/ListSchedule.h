@@ -21,6 +21,7 @@ struct Decisions {
   struct Gathers {
     std::vector<uint32_t> uses; // in order of use
     uint32_t gate = 0;          // first position at which they may be launched
+    bool byCopyEngine = false;  // those that may; others by kernels
     bool operator==(const Gathers &) const = default;
   };
   std::vector<Gathers> gathers;                  // in the order in which they are wanted

@@ -18,6 +18,7 @@ namespace fsdp::schedule {
 struct GatherBucket {
   std::vector<uint32_t> uses; // in order of use
   uint32_t launch = 0;        // position
+  bool byCopyEngine = false;  // else by kernels
   bool operator==(const GatherBucket &) const = default;
 };
 
@@ -44,9 +45,10 @@ struct Plan {
 
 /// Proves, without the simulator's help, that the plan is complete and that no timing can make it
 /// wrong: every use is kept or gathered exactly once, before its first operation, from chunks
-/// only where its group has them; every reduction happens exactly once between `ready` and
-/// `update`; lanes have one order; no wait precedes what it waits for, so that nothing deadlocks;
-/// the memory cap holds at every position. Returns what is wrong, for people.
+/// only where its group has them, by copy engines only where its mesh has these; every reduction
+/// happens exactly once between `ready` and `update`; lanes have one order; no wait precedes what
+/// it waits for, so that nothing deadlocks; the memory cap holds at every position. Returns what is
+/// wrong, for people.
 std::optional<std::string> verify(const Problem &problem, const Plan &plan);
 
 /// The plan's peak bytes and the operation at which (or before which) it occurs, by the rules of

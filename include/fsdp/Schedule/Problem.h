@@ -4,7 +4,7 @@
 // have to be gathered before the operations that use them, gradients reduced before the updates
 // that wait for them; both happen on in-order lanes beside the computation. What may be chosen is
 // what to gather again, from all ranks or from chunks that neighbours keep, what to send together,
-// and when to launch (Plan.h).
+// by which transport, and when to launch (Plan.h).
 //
 // Standard library only. Times are nanoseconds, sizes bytes. Position i means "before operation i":
 // after everything of operation i - 1, before everything of operation i.
@@ -73,10 +73,16 @@ struct Chunk {
 /// What the collectives of groups that meet the same ranks cost. Those of several meshes are never
 /// one bucket.
 struct Mesh {
-  CollectiveCost gatherCost, reduceCost;
+  CollectiveCost gatherCost, reduceCost; // by kernels
   /// Where groups have replicas: a reduction's shard goes on over these, on a lane of its own that
   /// begins with it when the reduction has ended; `update` waits for it. Per byte of the output.
   std::optional<CollectiveCost> acrossCost = std::nullopt;
+  /// Where gathers from all ranks may go by the devices' copy engines instead, or all of them must.
+  std::optional<CollectiveCost> copyEngineCost = std::nullopt;
+  bool copyEngineOnly = false;
+
+  /// By whichever transport: no gather from all ranks has less of either.
+  CollectiveCost leastGatherCost() const;
 };
 
 struct Group {
@@ -112,8 +118,9 @@ struct Problem {
   double laneContention = 1;
   /// In [1, 2]: what being busy at once adds, less 1, to each lane and to that over replicas.
   double acrossContention = 1;
-  /// At least 1: how much slower computation is while a lane is busy.
-  double computeContention = 1;
+  /// At least 1: how much slower computation is while a lane is busy; in [1, that]: while nothing
+  /// but a gather by copy engines runs.
+  double computeContention = 1, copyEngineContention = 1;
   /// Peak bytes that no plan may exceed; none: no limit.
   std::optional<int64_t> memoryCapBytes;
 
@@ -130,12 +137,24 @@ struct Problem {
     return meshOf(groups[reductions[reduction].group]);
   }
   bool hasReplicas() const;
-  const CollectiveCost &gatherCostOf(uint32_t use, bool isChunked) const {
+  /// Whether a gather for the use, or for its bucket, goes by copy engines if `isWanted`.
+  bool goesByCopyEngine(uint32_t use, bool isChunked, bool isWanted) const {
+    const Mesh &mesh = meshOfUse(use);
+    return mesh.copyEngineCost && !isChunked && (isWanted || mesh.copyEngineOnly);
+  }
+  const CollectiveCost &gatherCostOf(uint32_t use, bool isChunked, bool byCopyEngine) const {
+    if (goesByCopyEngine(use, isChunked, byCopyEngine))
+      return *meshOfUse(use).copyEngineCost;
     return isChunked ? groups[uses[use].group].chunk->gatherCost : meshOfUse(use).gatherCost;
   }
+  /// Whether a plan may choose.
+  bool hasTransports() const;
+  /// The least by which a gather slows computation down, as a share of what kernels do.
+  double leastGatherSlowdown() const;
   /// Of the gather of these uses in one launch, of which those in `chunked`, by use, are gathered
   /// from chunks (Plan.h). Empty: none is.
-  double gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const;
+  double gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
+                  bool byCopyEngine) const;
   /// Of the reduction of these in one launch, and of what follows over replicas; none: 0.
   double reduceNs(std::span<const uint32_t> bucket) const;
   double acrossNs(std::span<const uint32_t> bucket) const;

@@ -69,7 +69,7 @@ static CollectiveCost leastOf(const CollectiveCost &a, const CollectiveCost &b) 
 
 static void findDearest(const Problem &problem, CollectiveWindows &windows) {
   for (const Mesh &mesh : problem.meshes) {
-    windows.gatherCost = mostOf(windows.gatherCost, mesh.gatherCost);
+    windows.gatherCost = mostOf(windows.gatherCost, mesh.leastGatherCost());
     windows.reduceCost = mostOf(windows.reduceCost, mesh.reduceCost);
     if (mesh.acrossCost)
       windows.acrossCost = mostOf(windows.acrossCost.value_or(CollectiveCost()), *mesh.acrossCost);
@@ -99,7 +99,7 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
     window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
                       window.gate == window.keptFrom;
     const Group &group = problem.groups[use.group];
-    window.cost = window.leastCost = problem.meshOf(group).gatherCost;
+    window.cost = window.leastCost = problem.meshOf(group).leastGatherCost();
     if (last = tight.find(group.chunk ? group.chunk->bytes : 0);
         mayChunk(problem, u, previous[u]) && (!last || *last < window.keptFrom)) {
       window.chunk = group.chunk;

@@ -27,7 +27,8 @@ struct GatherWindow {
   bool keepable = false; // the previous use's copy may stay and fits until `first`
   /// Chunks of the previous use's copy may stay, and fit until `first`.
   std::optional<Chunk> chunk = std::nullopt;
-  /// What a gather for it costs from all ranks, and at least; as shares of the dearest mesh's.
+  /// What a gather for it costs at least by any transport, from all ranks, and from chunks too; as
+  /// shares of the dearest mesh's.
   CollectiveCost cost, leastCost;
   CostShares shares, leastShares;
   /// Its copy may come with that of an earlier use in one bucket.

@@ -40,9 +40,8 @@ static double serialNs(const Problem &problem) {
   double ns = 0;
   for (const Operation &operation : problem.operations)
     ns += operation.durationNs;
-  for (const Use &use : problem.uses)
-    ns += problem.meshOf(problem.groups[use.group])
-              .gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
+  for (uint32_t i = 0; i < problem.uses.size(); ++i)
+    ns += problem.gatherNs({&i, 1}, {}, false);
   for (uint32_t i = 0; i < problem.reductions.size(); ++i)
     ns += problem.reduceNs({&i, 1}) + problem.acrossNs({&i, 1});
   return ns;

@@ -10,10 +10,13 @@ using namespace fsdp::schedule;
 /// so that they do a + c / overlap and b + c / overlap of work (overlap <= 2; with one lane c = 0).
 ///   Lane: the one's work plus (overlap - 1) times the other's is at most a + b + c <= t.
 ///   Computation of length d slows down by the contention k where it meets a busy lane: it takes d
-///   plus (1 - 1/k) of the busy time a + b + c, and that is at least the sum above.
+///   plus (1 - 1/k) of the busy time a + b + c, and that is at least the sum above. Where a gather
+///   alone may count for a share s of that, by copy engines, s a + b + c is at least s times the
+///   gathers' work plus min(1, overlap - s) times the reductions', and at least min(s, overlap - 1)
+///   times the gathers' plus the reductions'.
 void FluidRows::addLaneRows(const Moment &from, const Moment &to, bool isComputing,
                             const Expression &computeTime) {
-  double slowdown = 1 - 1 / problem.computeContention;
+  double slowdown = 1 - 1 / problem.computeContention, share = problem.leastGatherSlowdown();
   bool gathers = from.gatheredBytes != to.gatheredBytes;
   bool reductions = from.reducedBytes != to.reducedBytes;
   bool both = gathers && reductions;
@@ -26,9 +29,10 @@ void FluidRows::addLaneRows(const Moment &from, const Moment &to, bool isComputi
   if (slowdown == 0 || (!gathers && !reductions))
     addStretch(from, to, computeTime, 0, 0);
   else if (gathers)
-    addStretch(from, to, computeTime, slowdown, both ? slowdown * (overlap - 1) : 0);
+    addStretch(from, to, computeTime, slowdown * share,
+               both ? slowdown * std::min(1., overlap - share) : 0);
   if (slowdown > 0 && reductions && !(both && overlap == 2))
-    addStretch(from, to, computeTime, both ? slowdown * (overlap - 1) : 0, slowdown);
+    addStretch(from, to, computeTime, both ? slowdown * std::min(share, overlap - 1) : 0, slowdown);
 }
 
 void FluidRows::addStretch(const Moment &from, const Moment &to, const Expression &computeTime,

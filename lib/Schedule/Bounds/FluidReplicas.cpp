@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 using namespace fsdp::schedule;
 
@@ -17,7 +18,8 @@ using namespace fsdp::schedule;
 /// While the lane is busy beside others all are slower (contention a with it, c of the others with
 /// each other). Whichever are busy, its work, a - 1 times that of one of the others and
 /// (a - 1) (c - 1) times that of the third are done at a rate of at most 1: their sum takes its
-/// time. Each update comes after its reduction and its way over replicas, one after the other.
+/// time. Of gathers by copy engines it slows computation down by a share of that. Each update comes
+/// after its reduction and its way over replicas, one after the other.
 void FluidRows::addReplicas() {
   if (!windows.acrossCost)
     return;
@@ -42,7 +44,7 @@ void FluidRows::addReplicas() {
 
   Column lastBytes;
   const Moment *last = &segments.front().before;
-  double share = problem.acrossContention - 1;
+  double share = problem.acrossContention - 1, leastSlowdown = problem.leastGatherSlowdown();
   double due = 0, compute = 0;
   uint32_t ready = 0;
   auto addMoment = [&](const Moment &moment) {
@@ -56,11 +58,13 @@ void FluidRows::addReplicas() {
     program.requireAtLeast(time, compute + slowdown * work);
     if (share > 0) {
       Expression gather = costs.gatherWork(*last, moment), reduce = costs.reduceWork(*last, moment);
-      Expression both[] = {work + share * gather + share * (overlap - 1) * reduce,
-                           work + share * (overlap - 1) * gather + share * reduce};
-      for (const Expression &sum : std::span(both).first(overlap == 2 ? 1 : 2)) {
-        program.requireAtLeast(time, sum);
-        program.requireAtLeast(time, compute + slowdown * sum);
+      const std::pair<double, double> both[] = {{share, share * (overlap - 1)},
+                                                {share * (overlap - 1), share}};
+      for (auto [ofGathers, ofReductions] : std::span(both).first(overlap == 2 ? 1 : 2)) {
+        program.requireAtLeast(time, work + ofGathers * gather + ofReductions * reduce);
+        program.requireAtLeast(time,
+                               compute + slowdown * (work + leastSlowdown * ofGathers * gather +
+                                                     ofReductions * reduce));
       }
     }
     lastBytes = bytes;

@@ -106,11 +106,14 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   double gatherNs = sumOfWork(gathers), reduceNs = sumOfWork(reductions);
   double busyNs =
       std::max(gatherNs + (overlap - 1) * reduceNs, reduceNs + (overlap - 1) * gatherNs);
-  // Computation is slower while a lane is busy; the wait before its first operation is idle time
-  // in addition.
+  // Computation is slower while a lane is busy, by a share of that while only copy engines are
+  // (FluidLanes.cpp); the wait before its first operation is idle time in addition.
+  double share = problem.leastGatherSlowdown();
+  double slowingNs = std::max(share * gatherNs + std::min(1., overlap - share) * reduceNs,
+                              reduceNs + std::min(share, overlap - 1) * gatherNs);
   double firstWaitNs = headNs[1] - problem.operations[0].durationNs;
-  double slowedNs =
-      problem.reachedNs().back() + busyNs + (firstWaitNs - busyNs) / problem.computeContention;
+  double slowedNs = problem.reachedNs().back() + slowingNs +
+                    (firstWaitNs - slowingNs) / problem.computeContention;
   double pathNs = std::max(headNs.back(), slowedNs);
   LowerBound bound;
   bound.makespanNs = std::max(pathNs, busyNs);

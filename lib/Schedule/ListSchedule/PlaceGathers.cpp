@@ -46,10 +46,10 @@ double Placement::findOperationEnd() const {
 
 void Placement::launch(GatherTask &task) {
   task.isLaunched = true;
-  task.ticket = streams.launch(0, task.durationNs);
+  task.ticket = streams.launch(0, task.durationNs, task.byCopyEngine);
   held += task.bytes;
   tasks.room.take(position, task.first, task.bytes);
-  plan.gathers.push_back({task.uses, position});
+  plan.gathers.push_back({task.uses, position, task.byCopyEngine});
 }
 
 void Placement::launchNeededGathers() {

@@ -65,20 +65,24 @@ static bool isComplete(const TaskContext &context, const Decisions &decisions) {
   return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
 }
 
-static GatherTask makeGatherTask(const TaskContext &context, const std::vector<uint32_t> &bucket,
-                                 uint32_t gate) {
+/// A launch of these uses of the bucket.
+static GatherTask makeGatherTask(const TaskContext &context, const std::vector<uint32_t> &uses,
+                                 const Decisions::Gathers &bucket) {
   const Problem &problem = context.problem;
   GatherTask task;
-  task.uses = bucket;
+  task.uses = uses;
   std::sort(task.uses.begin(), task.uses.end());
   task.first = problem.uses[task.uses.front()].first;
-  task.earliest = std::min(gate, task.first);
+  task.earliest = std::min(bucket.gate, task.first);
   for (uint32_t use : task.uses) {
     if (int32_t previous = context.previousUses[use]; previous >= 0)
       task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
     task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
   }
-  task.durationNs = problem.gatherNs(task.uses, context.chunked);
+  const uint32_t use = task.uses.front(); // the others are of its mesh, and from chunks if it is
+  const bool isChunked = !context.chunked.empty() && context.chunked[use];
+  task.byCopyEngine = problem.goesByCopyEngine(use, isChunked, bucket.byCopyEngine);
+  task.durationNs = problem.gatherNs(task.uses, context.chunked, task.byCopyEngine);
   return task;
 }
 
@@ -242,7 +246,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
         },
         [&](uint32_t use) { return problem.groups[problem.uses[use].group].gatheredBytes; },
         [&](const std::vector<uint32_t> &uses) {
-          GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, uses, bucket.gate));
+          GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, uses, bucket));
           isPossible &= task.earliest <= task.first;
           begins[task.first] += task.bytes;
           for (uint32_t use : task.uses)

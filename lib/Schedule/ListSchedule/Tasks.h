@@ -16,6 +16,7 @@ struct GatherTask {
   uint32_t first = 0;    // operation that reads it first
   int64_t bytes = 0;
   double durationNs = 0;
+  bool byCopyEngine = false;
   /// It had room when this many buckets were launched.
   size_t checkedAt = SIZE_MAX;
   bool isLaunched = false;

@@ -91,7 +91,8 @@ static Wrong checkCosts(const Problem &problem) {
   for (const Mesh &mesh : problem.meshes)
     for (auto [cost, name] :
          {std::pair(mesh.gatherCost, "gather"), std::pair(mesh.reduceCost, "reduction"),
-          std::pair(mesh.acrossCost.value_or(CollectiveCost()), "reduction over replicas")})
+          std::pair(mesh.acrossCost.value_or(CollectiveCost()), "reduction over replicas"),
+          std::pair(mesh.copyEngineCost.value_or(CollectiveCost()), "gather by copy engines")})
       if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
         return std::string("a ") + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
                std::to_string(cost.nsPerByte) + " ns per byte";
@@ -104,6 +105,11 @@ static Wrong checkCosts(const Problem &problem) {
   if (!(problem.computeContention >= 1) || !std::isfinite(problem.computeContention))
     return "compute contention is " + std::to_string(problem.computeContention) +
            ", expected a factor of at least 1";
+  if (!(problem.copyEngineContention >= 1 &&
+        problem.copyEngineContention <= problem.computeContention))
+    return "compute contention with copy engines is " +
+           std::to_string(problem.copyEngineContention) + ", expected a factor from 1 to the " +
+           std::to_string(problem.computeContention) + " of kernels";
   return std::nullopt;
 }
 
@@ -146,6 +152,26 @@ bool Problem::hasReplicas() const {
                      [](const Mesh &mesh) { return mesh.acrossCost.has_value(); });
 }
 
+CollectiveCost Mesh::leastGatherCost() const {
+  if (!copyEngineCost || copyEngineOnly)
+    return copyEngineCost.value_or(gatherCost);
+  return {std::min(gatherCost.latencyNs, copyEngineCost->latencyNs),
+          std::min(gatherCost.nsPerByte, copyEngineCost->nsPerByte)};
+}
+
+bool Problem::hasTransports() const {
+  return std::any_of(meshes.begin(), meshes.end(),
+                     [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
+}
+
+double Problem::leastGatherSlowdown() const {
+  bool isKernels = std::none_of(meshes.begin(), meshes.end(),
+                                [](const Mesh &mesh) { return mesh.copyEngineCost.has_value(); });
+  return isKernels || computeContention == 1
+             ? 1
+             : (1 - 1 / copyEngineContention) / (1 - 1 / computeContention);
+}
+
 /// Of members that may have several costs, before a bucket is split by them.
 template <typename BytesOf, typename CostOf>
 static double durationOf(std::span<const uint32_t> bucket, BytesOf bytesOf, CostOf costOf) {
@@ -163,10 +189,13 @@ static double durationOf(std::span<const uint32_t> bucket, BytesOf bytesOf, Cost
   return isUniform ? first.durationNs(bytes) : latencyNs + bytesNs;
 }
 
-double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const {
+double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
+                         bool byCopyEngine) const {
   return durationOf(
       bucket, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
-      [&](uint32_t use) { return gatherCostOf(use, !chunked.empty() && chunked[use]); });
+      [&](uint32_t use) {
+        return gatherCostOf(use, !chunked.empty() && chunked[use], byCopyEngine);
+      });
 }
 
 double Problem::reduceNs(std::span<const uint32_t> bucket) const {

@@ -17,6 +17,7 @@ public:
 
   Wrong checkKept() const;
   Wrong checkChunked() const;
+  Wrong checkTransports() const;
   Wrong checkGathers() const;
   Wrong checkReductions() const;
   Wrong checkMeshes() const;
@@ -87,6 +88,19 @@ Wrong Verifier::checkChunked() const {
     for (uint32_t use : plan.gathers[index].uses)
       if (plan.chunked[use] != plan.chunked[plan.gathers[index].uses.front()])
         return bucketName("gather", index) + " gathers some uses from chunks and others not";
+  return std::nullopt;
+}
+
+Wrong Verifier::checkTransports() const {
+  for (uint32_t index = 0; index < plan.gathers.size(); ++index)
+    for (uint32_t use : plan.gathers[index].uses) {
+      const Mesh &mesh = problem.meshes[problem.groups[problem.uses[use].group].mesh];
+      const bool isWhole = !plan.isChunked(use), byCopyEngine = plan.gathers[index].byCopyEngine;
+      if (byCopyEngine && !(isWhole && mesh.copyEngineCost))
+        return nameUse(use) + " is gathered by copy engines, which it may not be";
+      if (!byCopyEngine && isWhole && mesh.copyEngineCost && mesh.copyEngineOnly)
+        return nameUse(use) + " is gathered by kernels, although it must be by copy engines";
+    }
   return std::nullopt;
 }
 
@@ -293,7 +307,8 @@ Wrong Verifier::checkMemory() const {
 Wrong fsdp::schedule::verify(const Problem &problem, const Plan &plan) {
   Verifier verifier(problem, plan);
   for (auto check : {&Verifier::checkKept, &Verifier::checkGathers, &Verifier::checkChunked,
-                     &Verifier::checkReductions, &Verifier::checkMeshes, &Verifier::checkMemory})
+                     &Verifier::checkTransports, &Verifier::checkReductions, &Verifier::checkMeshes,
+                     &Verifier::checkMemory})
     if (Wrong wrong = (verifier.*check)())
       return wrong;
   return std::nullopt;

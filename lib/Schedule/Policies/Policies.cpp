@@ -88,7 +88,7 @@ static Plan planFsdp2(const Problem &problem) {
   std::vector<uint32_t> launches = findFsdp2Launches(problem);
   for (uint32_t i = 0; i < launches.size(); ++i)
     if (!plan.kept[i])
-      plan.gathers.push_back({{i}, launches[i]});
+      plan.gathers.push_back({{i}, launches[i], problem.goesByCopyEngine(i, false, false)});
   // One reduction is pending: the next one waits for it.
   for (uint32_t i = 0; i < problem.reductions.size(); ++i) {
     uint32_t wait = problem.reductions[i].update;

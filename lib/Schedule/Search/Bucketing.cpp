@@ -103,9 +103,10 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
 }
 
 uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
-                                    std::span<const uint8_t> chunked, double multiple) {
+                                    std::span<const uint8_t> chunked, bool byCopyEngine,
+                                    double multiple) {
   uint32_t first = space.firstOf(uses.front());
-  double durationNs = space.problem.gatherNs(uses, chunked);
+  double durationNs = space.problem.gatherNs(uses, chunked, byCopyEngine);
   return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
 }
 
@@ -151,7 +152,7 @@ void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, s
   for (size_t i = decisions.gathers.size(); i-- > begin;) {
     Decisions::Gathers &bucket = decisions.gathers[i];
     uint32_t first = space.firstOf(bucket.uses.front());
-    double durationNs = space.problem.gatherNs(bucket.uses, decisions.chunked);
+    double durationNs = space.problem.gatherNs(bucket.uses, decisions.chunked, bucket.byCopyEngine);
     double startNs = starts.place(multiple * durationNs, scale * space.startNs[first]);
     if (i < end)
       bucket.gate = std::min(first, space.positionAt(startNs / scale));
@@ -181,6 +182,12 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   decisions.kept = recipe.kept;
   decisions.chunked = recipe.chunked;
   decisions.gathers = makeGatherBuckets(space, recipe, bound);
+  for (Decisions::Gathers &bucket : decisions.gathers) {
+    int64_t bytes = 0;
+    for (uint32_t use : bucket.uses)
+      bytes += space.bytesOf(use);
+    bucket.byCopyEngine = double(bytes) >= recipe.copyEngineBytes;
+  }
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
   if (recipe.latest > 0)
     setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);

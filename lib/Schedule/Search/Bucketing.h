@@ -11,6 +11,8 @@
 #include "SearchSpace.h"
 #include "fsdp/Schedule/ListSchedule.h"
 
+#include <limits>
+
 namespace fsdp::schedule {
 
 /// Which neighbours form a bucket.
@@ -34,6 +36,8 @@ struct Recipe {
   std::vector<uint8_t> kept;    // by use
   std::vector<uint8_t> chunked; // by use; empty: none is
   Merging gathers, reductions;
+  /// Buckets of at least so many bytes go by copy engines.
+  double copyEngineBytes = std::numeric_limits<double>::infinity();
   /// Gates: as late as all gathers end in time if they take so many times as long, one by one in
   /// the lane time that is left beside reductions that start when they are ready. 0: no gates.
   double latest = 0;
@@ -43,7 +47,7 @@ struct Recipe {
 
 /// The gate of gathers for these uses, `multiple` of their duration before the first of them.
 uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
-                    std::span<const uint8_t> chunked, double multiple);
+                    std::span<const uint8_t> chunked, bool byCopyEngine, double multiple);
 
 /// Opens the gates of buckets [begin, end) of gathers, which are in order of use, by
 /// `Recipe::latest`.

@@ -35,6 +35,7 @@ private:
   void tryChunksOfBound();
   void descendMerging(Merging Recipe::*merging, double latencyBytes);
   void descendYields(bool mayShareLane);
+  void descendTransports();
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
   void descendAll();
   /// From the current recipe until nothing helps.
@@ -227,9 +228,21 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
   }
 }
 
+/// All by kernels, all by copy engines, or the large ones.
+void CoordinateDescent::descendTransports() {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  descend(&Recipe::copyEngineBytes, {kNone, 0.});
+  for (const Mesh &mesh : problem.meshes)
+    if (mesh.copyEngineCost)
+      for (double multiple : {1., 4., 16., 64.})
+        descend(&Recipe::copyEngineBytes, {multiple * latencyBytes(*mesh.copyEngineCost)});
+}
+
 void CoordinateDescent::descendAll() {
   for (size_t i = 0; i < orders.size(); ++i)
     descendKeeps(orders[i], /*byBound=*/i == 1);
+  if (problem.hasTransports())
+    descendTransports();
   descendMerging(&Recipe::gathers, latencyBytes(problem.meshes.front().gatherCost));
   descendMerging(&Recipe::reductions, latencyBytes(problem.meshes.front().reduceCost));
   bool mayShareLane = !problem.oneLane && problem.laneContention > 1;

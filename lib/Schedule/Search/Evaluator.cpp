@@ -36,7 +36,7 @@ static uint64_t hashOf(const Decisions &decisions) {
   // What is not gathered is kept: the buckets tell.
   for (const Decisions::Gathers &bucket : decisions.gathers) {
     hash.add(bucket.uses.size());
-    hash.add(bucket.gate);
+    hash.add(bucket.gate | uint64_t(bucket.byCopyEngine) << 32);
     for (uint32_t use : bucket.uses)
       hash.add(use);
   }

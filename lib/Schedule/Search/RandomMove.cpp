@@ -71,7 +71,7 @@ static std::vector<uint32_t> &membersOf(Decisions::Gathers &bucket) { return buc
 static std::vector<uint32_t> &membersOf(std::vector<uint32_t> &bucket) { return bucket; }
 static Decisions::Gathers withMembers(const Decisions::Gathers &bucket,
                                       std::vector<uint32_t> members) {
-  return {std::move(members), bucket.gate};
+  return {std::move(members), bucket.gate, bucket.byCopyEngine};
 }
 static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
                                          std::vector<uint32_t> members) {
@@ -161,6 +161,17 @@ bool RandomMove::moveChunks() {
   return changed;
 }
 
+/// Gathers some by the other transport than the first of them.
+bool RandomMove::moveTransports() {
+  if (next.gathers.empty())
+    return false;
+  Pattern pattern = choosePattern(next.gathers.size());
+  const bool byCopyEngine = !next.gathers[pattern.begin].byCopyEngine;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride)
+    next.gathers[i].byCopyEngine = byCopyEngine;
+  return true;
+}
+
 bool RandomMove::moveGates() {
   if (next.gathers.empty())
     return false;
@@ -170,7 +181,9 @@ bool RandomMove::moveGates() {
   bool changed = false;
   for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
     Decisions::Gathers &bucket = next.gathers[i];
-    uint32_t gate = multiple > 0 ? gateBefore(space, bucket.uses, next.chunked, multiple) : 0;
+    uint32_t gate =
+        multiple > 0 ? gateBefore(space, bucket.uses, next.chunked, bucket.byCopyEngine, multiple)
+                     : 0;
     changed |= bucket.gate != gate;
     bucket.gate = gate;
   }
@@ -260,9 +273,11 @@ bool RandomMove::rebuildReductions(uint32_t from, uint32_t to) {
 }
 
 bool RandomMove::make() {
-  constexpr double kChunkShare = .1;
+  constexpr double kChunkShare = .1, kTransportShare = .1;
   if (!space.mayChunk.empty() && draws.fraction() < kChunkShare)
     return moveChunks();
+  if (space.problem.hasTransports() && draws.fraction() < kTransportShare)
+    return moveTransports();
   double choice = draws.fraction();
   if (choice < .2)
     return moveLaunches();

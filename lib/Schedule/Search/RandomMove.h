@@ -35,6 +35,7 @@ private:
   template <typename Bucket> bool moveBuckets(std::vector<Bucket> &buckets, double mergeShare);
   bool moveKeeps();
   bool moveChunks();
+  bool moveTransports();
   bool moveGates();
   bool moveLaunches();
   /// Buckets of one size in a stretch, and their gates.

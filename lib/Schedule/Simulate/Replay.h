@@ -14,7 +14,7 @@ struct NominalDurations {
   std::span<const uint8_t> chunked;
   double ofOperation(uint32_t index) const { return problem.operations[index].durationNs; }
   double ofGathers(const GatherBucket &bucket) const {
-    return problem.gatherNs(bucket.uses, chunked);
+    return problem.gatherNs(bucket.uses, chunked, bucket.byCopyEngine);
   }
   double ofReductions(const ReductionBucket &bucket) const {
     return problem.reduceNs(bucket.reductions);
@@ -72,7 +72,8 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
         wait(reductions[waited], &Timeline::exposedReductionNs, waited);
     }
     for (; gather < numGathers && plan.gathers[gather].launch == position; ++gather)
-      gathers[gather] = streams.launch(0, durations.ofGathers(plan.gathers[gather]));
+      gathers[gather] = streams.launch(0, durations.ofGathers(plan.gathers[gather]),
+                                       plan.gathers[gather].byCopyEngine);
     for (; use < numUses && problem.uses[use].first == position; ++use)
       if (uint32_t bucket = bucketOfUse[use]; bucket < numGathers)
         wait(gathers[bucket], &Timeline::exposedGatherNs, bucket);

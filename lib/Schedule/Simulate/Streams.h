@@ -3,7 +3,8 @@
 // Collectives of a lane run one after another in the order of their launch; those over replicas
 // each behind its reduction as well. While both lanes are busy each is slower by the lane
 // contention, and by what that with the lane over replicas adds; while any is, computation is
-// slower by the compute contention. Every call advances time as far as it has to.
+// slower by the compute contention, which is another one if nothing but copy engines runs. Every
+// call advances time as far as it has to.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +27,8 @@ class Streams {
 public:
   explicit Streams(const Problem &problem)
       : laneContention(problem.laneContention), acrossContention(problem.acrossContention),
-        computeContention(problem.computeContention) {}
+        computeContention(problem.computeContention),
+        copyEngineContention(problem.copyEngineContention) {}
 
   /// The lane over replicas; those of gathers and reductions come before it.
   static constexpr uint32_t kAcross = 2;
@@ -38,10 +40,10 @@ public:
     return lanes[ticket.lane].collectives[ticket.number].interval;
   }
 
-  Ticket launch(uint32_t index, double durationNs) {
+  Ticket launch(uint32_t index, double durationNs, bool byCopyEngine = false) {
     Lane &lane = lanes[index];
     Ticket ticket{index, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({durationNs, {}});
+    lane.collectives.push_back({durationNs, {}, byCopyEngine});
     ++lane.numReleased;
     if (ticket.number == lane.numEnded)
       begin(index, now);
@@ -71,12 +73,13 @@ public:
       return;
     }
     while (true) {
-      double endNs = now + durationNs * (nextEndNs == kNever ? 1 : computeContention);
+      const double slowdown = nextEndNs == kNever ? 1 : findComputeSlowdown();
+      double endNs = now + durationNs * slowdown;
       if (endNs <= nextEndNs) {
         now = endNs;
         break;
       }
-      durationNs = std::max(0.0, durationNs - (nextEndNs - now) / computeContention);
+      durationNs = std::max(0.0, durationNs - (nextEndNs - now) / slowdown);
       now = nextEndNs;
       endUntil(now);
     }
@@ -133,6 +136,7 @@ private:
   struct Collective {
     double durationNs;
     Interval interval;
+    bool byCopyEngine = false;
     bool goesOn = false; // over replicas
   };
   struct Lane {
@@ -149,6 +153,13 @@ private:
       return 1 + (acrossContention - 1) * (lanes[0].isBusy() + lanes[1].isBusy());
     return (lanes[1 - index].isBusy() ? laneContention : 1) +
            (acrossContention - 1) * lanes[kAcross].isBusy();
+  }
+
+  /// How much slower computation is while a lane is busy.
+  double findComputeSlowdown() const {
+    const bool areKernelsBusy = lanes[1].isBusy() || lanes[kAcross].isBusy() ||
+                                !lanes[0].collectives[lanes[0].numEnded].byCopyEngine;
+    return areKernelsBusy ? computeContention : copyEngineContention;
   }
 
   /// The lane becomes busy until `endNs`, or idle; others go on at their new speeds.
@@ -200,7 +211,7 @@ private:
     }
   }
 
-  const double laneContention, acrossContention, computeContention;
+  const double laneContention, acrossContention, computeContention, copyEngineContention;
   Lane lanes[kNumLanes];
   double now = 0, nextEndNs = kNever;
 };

@@ -30,11 +30,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, ranks, bytes, copyNs, gatherCost)
 NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
                                         {KeepRule::Always, "always"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, gatherCost, reduceCost, acrossCost)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, gatherCost, reduceCost, acrossCost, copyEngineCost,
+                                   copyEngineOnly)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk, mesh)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, meshes, oneLane,
                                    hostRunsAhead, laneContention, acrossContention,
-                                   computeContention)
+                                   computeContention, copyEngineContention)
 } // namespace fsdp::schedule
 
 std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,

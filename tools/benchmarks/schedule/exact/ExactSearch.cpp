@@ -12,7 +12,8 @@ std::optional<ExactResult> fsdp::schedule::searchExactly(const Problem &problem,
                                                          int64_t partialPlanLimit) {
   bool hasChunks = std::any_of(problem.groups.begin(), problem.groups.end(),
                                [](const Group &group) { return group.chunk.has_value(); });
-  if (problem.hasReplicas() || problem.meshes.size() > 1 || hasChunks)
+  if (problem.hasReplicas() || problem.meshes.size() > 1 || hasChunks ||
+      problem.meshes.front().copyEngineCost)
     return std::nullopt;
   std::optional<LabelProblem> labels = makeLabelProblem(problem);
   if (!labels)
