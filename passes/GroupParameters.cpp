@@ -410,4 +410,7 @@ void GroupParametersPass::runOnOperation() {
   if (choices->prefetch)
     module->setAttr(FsdpDialect::getPrefetchAttrName(),
                     PrefetchAttr::get(&getContext(), *choices->prefetch));
+  if (transport != Transport::Kernels)
+    module->setAttr(FsdpDialect::getTransportAttrName(),
+                    TransportAttr::get(&getContext(), transport));
 }

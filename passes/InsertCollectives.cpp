@@ -40,9 +40,9 @@ struct GroupState {
 
 class Inserter {
 public:
-  Inserter(Step &step, ArrayRef<Hook> hooks)
-      : step(step), hooks(hooks), states(step.groups.size()), builder(step.module.getContext()),
-        handleType(HandleType::get(step.module.getContext())) {}
+  Inserter(Step &step, ArrayRef<Hook> hooks, Transport transport)
+      : step(step), hooks(hooks), transport(transport), states(step.groups.size()),
+        builder(step.module.getContext()), handleType(HandleType::get(step.module.getContext())) {}
   LogicalResult run();
 
   struct Counts {
@@ -64,6 +64,7 @@ private:
 
   Step &step;
   ArrayRef<Hook> hooks;
+  const Transport transport; // of gathers from shards
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
@@ -155,10 +156,10 @@ void Inserter::gather(unsigned index, Phase phase) {
   Location loc = group.getLoc();
   Value source = state.chunk ? state.chunk : state.shard;
   state.chunk = {};
-  state.gather = AllGatherStartOp::create(builder, loc, handleType, source,
-                                          builder.getArrayAttr(group.getAxisAttr()), phase,
-                                          Stream::Compute, /*coalesced=*/nullptr,
-                                          /*offset=*/nullptr);
+  state.gather = AllGatherStartOp::create(
+      builder, loc, handleType, source, builder.getArrayAttr(group.getAxisAttr()), phase,
+      Stream::Compute, source == state.shard ? transport : Transport::Kernels,
+      /*coalesced=*/nullptr, /*offset=*/nullptr);
   state.wait =
       AllGatherWaitOp::create(builder, loc, types, state.gather.getHandle(), /*offsets=*/nullptr);
   state.current.clear();
@@ -393,7 +394,9 @@ struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCo
       return signalPassFailure();
     module->setAttr(FsdpDialect::getProvenanceAttrName(),
                     StringAttr::get(&getContext(), computeProvenance(*step)));
-    Inserter inserter(*step, *hooks);
+    auto transport =
+        dyn_cast_or_null<TransportAttr>(module->removeAttr(FsdpDialect::getTransportAttrName()));
+    Inserter inserter(*step, *hooks, transport ? transport.getValue() : Transport::Kernels);
     if (failed(inserter.run()))
       return signalPassFailure();
     remark::analysis(module.getLoc(),

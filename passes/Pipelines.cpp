@@ -64,7 +64,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .gradientSync = options.gradientSync,
                                          .reshardAfterBackward = options.reshardAfterBackward,
                                          .shardPlacement = options.shardPlacement,
-                                         .offloadPolicy = options.offloadPolicy}));
+                                         .offloadPolicy = options.offloadPolicy,
+                                         .transport = options.transport}));
   manager.addPass(createSumGradientsByModule());
   manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);
@@ -122,6 +123,13 @@ std::optional<std::string> fsdp::explainUnused(StringRef flag, const FlagUses &u
   return "is for schedule auto or asap, or a report" + butIs;
 }
 
+std::optional<std::string> fsdp::explainUnusedTransport(Transport transport,
+                                                        ScheduleChoice schedule) {
+  if (transport != Transport::Auto || schedule == ScheduleChoice::Auto)
+    return std::nullopt;
+  return "auto is for schedule auto, but the schedule is " + nameChoice(schedule).str();
+}
+
 std::optional<std::string> fsdp::explainUnusedOffload(OffloadPolicy policy, ScheduleChoice schedule,
                                                       bool hasCap) {
   if (policy != OffloadPolicy::Auto)
@@ -142,6 +150,8 @@ static LogicalResult checkOptions(const PipelineOptions &options,
     if (std::optional<std::string> why =
             explainUnusedOffload(policy, o.schedule, o.memoryCap != "0"))
       return emitError(flag + *why);
+  if (std::optional<std::string> why = explainUnusedTransport(o.transport, o.schedule))
+    return emitError("transport " + *why);
   if (o.fusion.hasValue() && o.upTo == ModulePhase::Sharded)
     return emitError("fusion is of scheduled modules, but up-to is sharded");
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)

@@ -57,6 +57,13 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "offload-policy",
       llvm::cl::desc("cpu: parameters and the optimizer's state lie in the host's memory, as with "
                      "FSDP2's CPUOffloadPolicy; none")};
+  Option<Transport> transport{
+      *this, "transport", llvm::cl::init(Transport::Kernels),
+      llvm::cl::desc("What moves the bytes of gathers; the bits are the same"),
+      llvm::cl::values(clEnumValN(Transport::Kernels, "kernels", "NCCL's kernels"),
+                       clEnumValN(Transport::CopyEngine, "copy-engine",
+                                  "the devices' copy engines, between ranks of one host"),
+                       clEnumValN(Transport::Auto, "auto", "as a search decides for each gather"))};
   Option<RecomputePolicy> recompute{
       *this, "recompute", llvm::cl::init(RecomputePolicy::Auto),
       llvm::cl::desc(
@@ -149,6 +156,9 @@ struct FlagUses {
 };
 /// Why one of these flags would have no effect; none where it has one.
 std::optional<std::string> explainUnused(llvm::StringRef flag, const FlagUses &uses);
+
+/// Why this `--transport` would decide nothing; none where it decides.
+std::optional<std::string> explainUnusedTransport(Transport transport, ScheduleChoice schedule);
 
 /// Why the policy Auto of `--offload-optimizer` or `--offload-activations` would decide nothing;
 /// none where it decides.

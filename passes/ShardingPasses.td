@@ -92,7 +92,13 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
            "On which dimension the per-param layout cuts parameters: a number, or largest for the "
            "largest that the ranks divide; default 0">,
     Option<"offloadPolicy", "offload-policy", "std::string", "\"\"",
-           "cpu: parameters and the optimizer's state lie in the host's memory; default none">
+           "cpu: parameters and the optimizer's state lie in the host's memory; default none">,
+    Option<"transport", "transport", "::fsdp::Transport", "::fsdp::Transport::Kernels",
+           "What moves the bytes of gathers", [{::llvm::cl::values(
+             clEnumValN(::fsdp::Transport::Kernels, "kernels", "kernels"),
+             clEnumValN(::fsdp::Transport::CopyEngine, "copy-engine",
+                        "the devices' copy engines, between ranks of one host"),
+             clEnumValN(::fsdp::Transport::Auto, "auto", "as the schedule decides"))}]>
   ];
 }
 
@@ -342,6 +348,9 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
 
     An optimizer that clips (`clip_grad_norm`) updates at the end of the step, behind the reductions
     of all groups and the norm of all gradients.
+
+    Gathers from the shards go by what the module's attribute `fsdp.transport` says, which is taken
+    off it.
 
     Every start is directly followed by its wait and all run on the compute stream: correct, and
     nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and the

@@ -74,12 +74,12 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
 
     - D1: the step is one block of operations of the dialects `aten` and `fsdp`, so that every rank
       issues the same collectives in the same order.
-    - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
-      gather stream too; reductions over replicas are on the replicate stream, and that of the
-      gradients' norm is on the reduce stream: one order per communicator on all ranks, thus no
-      deadlock.
+    - D2: gathers are on the gather stream, by kernels or copy engines; reductions are all on the
+      reduce stream, or all on the gather stream too; reductions over replicas are on the replicate
+      stream, and that of the gradients' norm is on the reduce stream: one order per communicator on
+      all ranks, thus no deadlock.
     - D3: a coalesced start directly follows a start of its kind on its stream, in which the same
-      ranks meet.
+      ranks meet by the same transport.
 
     What another stream produces is used only after the wait for it, since it is a result of that
     wait: S2 and S3 hold of streams, too.

@@ -34,7 +34,8 @@ FailureOr<Meeting> fsdp::getMeeting(CollectiveOpInterface start, MeshOp mesh) {
 
 static bool isOf(const Communicator &communicator, CollectiveOpInterface start,
                  const Meeting &meeting) {
-  return communicator.meeting == meeting && communicator.stream == start.getStream();
+  return communicator.meeting == meeting && communicator.stream == start.getStream() &&
+         communicator.transport == start.getTransport();
 }
 
 LogicalResult CommunicatorTable::add(CollectiveOpInterface start, MeshOp mesh) {
@@ -47,11 +48,14 @@ LogicalResult CommunicatorTable::add(CollectiveOpInterface start, MeshOp mesh) {
   bool isOfChunks = start.getNeighbours() != 0;
   std::string axes = llvm::join(start.getAxes().getAsValueRange<StringAttr>(), ", ");
   std::string name = isOfChunks ? "chunk" : stringifyStream(start.getStream()).str();
+  if (start.getTransport() == Transport::CopyEngine)
+    name += " by copy engines";
   bool isTaken =
       llvm::any_of(communicators, [&](const Communicator &known) { return known.name == name; });
   if (isTaken)
     name += " " + std::to_string(communicators.size());
-  communicators.push_back({name, isOfChunks ? "" : axes, *meeting, start.getStream()});
+  communicators.push_back(
+      {name, isOfChunks ? "" : axes, *meeting, start.getStream(), start.getTransport()});
   return success();
 }
 

@@ -96,8 +96,19 @@ static schedule::CollectiveCost getFetchCost(int64_t shards, const cost::CostMod
   return {latencyNs, nsPerByte / static_cast<double>(shards)};
 }
 
+void ProblemBuilder::collectTransports() {
+  for (auto start : memory.getBody().getOps<AllGatherStartOp>()) {
+    if (CollectiveOpInterface(start).getNeighbours())
+      continue;
+    usesKernels |= start.getTransport() == Transport::Kernels;
+    usesCopyEngines |= start.getTransport() == Transport::CopyEngine;
+    isTransportOpen |= start.getTransport() == Transport::Auto;
+  }
+}
+
 void ProblemBuilder::begin(ScheduleProblem &problem) {
   result = &problem;
+  collectTransports();
   for (auto op : module.getOps<OptimizerOp>())
     optimizer = op.getKind();
   std::vector<int64_t> gatheredBytes;
@@ -123,6 +134,21 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
 }
 
+/// Of a step that asks for copy engines about which the network says nothing, their gathers cost
+/// what those by kernels do.
+void ProblemBuilder::addCopyEngines(const GroupInfo &info, schedule::Mesh &mesh) {
+  const int64_t shards = info.getShards();
+  std::optional<cost::CollectiveCost> cost = costs.getCopyEngineCost(shards);
+  const bool isPossible = cost && costs.areOnOneHost(shards * info.replicas);
+  if (shards <= 1 || !(usesCopyEngines || (isTransportOpen && isPossible)))
+    return;
+  mesh.copyEngineCost = mesh.gatherCost;
+  if (isPossible)
+    mesh.copyEngineCost = {cost->latencyNs, cost->nsPerByte};
+  mesh.copyEngineOnly = !usesKernels && !isTransportOpen;
+  result->problem.copyEngineContention = costs.getCopyEngineContention();
+}
+
 schedule::CollectiveCost ProblemBuilder::findCost(cost::CollectiveKind kind, int64_t ranks,
                                                   int64_t stride) {
   cost::CollectiveCost cost = costs.getCollectiveCost(kind, ranks, stride);
@@ -142,10 +168,13 @@ uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
   schedule::Mesh mesh;
   mesh.gatherCost = findCost(cost::CollectiveKind::AllGather, shards, 1);
   mesh.reduceCost = findCost(cost::CollectiveKind::ReduceScatter, shards, 1);
+  addCopyEngines(info, mesh);
   if (isOnHost) {
     const schedule::CollectiveCost fetch = getFetchCost(shards, costs);
-    mesh.gatherCost.latencyNs += fetch.latencyNs;
-    mesh.gatherCost.nsPerByte += fetch.nsPerByte;
+    for (schedule::CollectiveCost *cost :
+         {&mesh.gatherCost, mesh.copyEngineCost ? &*mesh.copyEngineCost : nullptr})
+      if (cost)
+        *cost = {cost->latencyNs + fetch.latencyNs, cost->nsPerByte + fetch.nsPerByte};
   }
   if (replicas > 1) {
     mesh.acrossCost = findCost(cost::CollectiveKind::AllReduce, replicas, shards);

@@ -48,6 +48,8 @@ public:
 private:
   /// The problem's mesh of a group, which is added if no group before had such.
   uint32_t findMesh(const GroupInfo &info);
+  void collectTransports();
+  void addCopyEngines(const GroupInfo &info, schedule::Mesh &mesh);
   schedule::CollectiveCost findCost(cost::CollectiveKind kind, int64_t ranks, int64_t stride);
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
   cost::OperationCost getNormCost(PartialNormOp norm) const;
@@ -64,6 +66,8 @@ private:
   /// from the host before a gather.
   std::vector<std::tuple<int64_t, int64_t, bool>> meshKeys;
   OptimizerKind optimizer = OptimizerKind::SGD;
+  /// Whether some gathers from shards go by it, or as a schedule decides.
+  bool usesKernels = false, usesCopyEngines = false, isTransportOpen = false;
 };
 
 } // namespace fsdp

@@ -52,6 +52,9 @@ static LogicalResult checkStreams(Step &step) {
       return start.emitError("D2: ")
              << describe(start) << " is on stream " << stringifyStream(start.getStream())
              << ", expected " << stringifyStream(expected) << "; run fsdp-assign-streams";
+    if (start.getTransport() == Transport::Auto)
+      return start.emitError("D2: ")
+             << describe(start) << " goes by auto, expected what a schedule has decided";
   }
   return success();
 }
@@ -70,6 +73,15 @@ static LogicalResult checkBuckets(Step &step) {
     auto previous = dyn_cast_or_null<CollectiveOpInterface>(start->getPrevNode());
     bool isOfKind = previous && previous->getName() == start->getName() &&
                     previous.getStream() == start.getStream();
+    if (isOfKind && previous.getTransport() != start.getTransport()) {
+      InFlightDiagnostic diag = start.emitError("D3: ")
+                                << describe(start) << " goes by "
+                                << stringifyTransport(start.getTransport())
+                                << ", but is coalesced with one that goes by "
+                                << stringifyTransport(previous.getTransport());
+      diag.attachNote(previous->getLoc()) << describe(previous) << " starts here";
+      return diag;
+    }
     if (isOfKind && getMeeting(step, previous) == getMeeting(step, start))
       continue;
     if (isOfKind) {

@@ -291,10 +291,27 @@ void ShardedStep::addReducedShards() {
     }
 }
 
+/// That copy engines join the ranks of a step that is to gather by them.
+LogicalResult ShardedStep::checkTransports() {
+  for (auto start : memory.getBody().getOps<AllGatherStartOp>()) {
+    const GroupInfo &group = memory.groups.lookup(start.getGroupAttr());
+    const int64_t ranks = group.getShards() * group.replicas;
+    if (start.getTransport() == Transport::CopyEngine && !costs.areOnOneHost(ranks))
+      return start.emitOpError("of ")
+             << start.getGroupAttr()
+             << " goes by copy engines, which join ranks of one host, but of " << ranks
+             << " ranks a host has " << costs.getRanksPerHost()
+             << "; expected transport kernels or auto";
+  }
+  return success();
+}
+
 FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
                                               std::optional<int64_t> memoryCapBytes) {
   builder.begin(result);
   result.problem.memoryCapBytes = memoryCapBytes;
+  if (failed(checkTransports()))
+    return failure();
   for (const GroupInfo &info : memory.groups.getGroups())
     result.problem.groups[info.index].chunk = builder.findChunk(info);
   collect();

@@ -72,6 +72,7 @@ void StepReader::addUses() {
       result.plan.chunked[index] = true;
     }
     result.plan.gathers[gather.bucket].launch = gather.launch;
+    result.plan.gathers[gather.bucket].byCopyEngine = start.getTransport() == Transport::CopyEngine;
     result.plan.gathers[gather.bucket].uses.push_back(index);
   }
 }

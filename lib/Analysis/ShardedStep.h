@@ -43,6 +43,7 @@ private:
   };
 
   void collect();
+  llvm::LogicalResult checkTransports();
   llvm::LogicalResult collectReductions();
   void placeReaders(UpdatePlacement placement);
   std::vector<uint8_t> findPauses() const;

@@ -48,9 +48,21 @@ public:
     cost.spread = spreads.network.value_or(cost.spread);
     return cost;
   }
+  std::optional<CollectiveCost> getCopyEngineCost(int64_t ranks) const override {
+    if (!network.copyEngines)
+      return std::nullopt;
+    return getCollectiveCost(CollectiveKind::CopyEngineGather, ranks, /*stride=*/1);
+  }
+  bool areOnOneHost(int64_t ranks) const override {
+    const int64_t most = getRanksPerHost();
+    return most == 0 || ranks <= most;
+  }
   int64_t getRanksPerHost() const override { return network.getRanksPerHost(); }
   double getLaneContention() const override { return network.laneContention; }
   double getComputeContention() const override { return network.computeContention; }
+  double getCopyEngineContention() const override {
+    return network.copyEngines ? network.copyEngines->computeContention : network.computeContention;
+  }
   bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }
   int64_t getMemoryBytes() const override { return device.memoryBytes; }
   int64_t getReservedBytes() const override { return device.reservedBytes; }

@@ -17,6 +17,8 @@ llvm::StringRef fsdp::cost::getName(CollectiveKind kind) {
     return "reduce_scatter";
   case CollectiveKind::AllReduce:
     return "all_reduce";
+  case CollectiveKind::CopyEngineGather:
+    return "copy_engine_all_gather";
   }
   llvm_unreachable("a kind without name");
 }
@@ -93,6 +95,12 @@ static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind
   return cost;
 }
 
+static CollectiveCost costOfCopies(const CopyEngines &engines, int64_t ranks) {
+  double n = static_cast<double>(ranks);
+  return {.latencyNs = engines.baseNs + (n - 1) * engines.hopNs,
+          .nsPerByte = (n - 1) / n / engines.bytesPerSec * 1e9};
+}
+
 CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stride) const {
   if (ranks <= 1)
     return {};
@@ -104,6 +112,8 @@ CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stri
   bool isLikeMeasured = stride == 1 || levels.empty();
   if (nearest && nearest->ranks == ranks && isLikeMeasured)
     return {nearest->latencyNs, nearest->nsPerByte, nearest->spread, Origin::Measured};
+  if (kind == CollectiveKind::CopyEngineGather)
+    return costOfCopies(*copyEngines, ranks);
   if (!levels.empty())
     return costOverLevels(*this, kind, ranks, stride);
   if (!nearest) {

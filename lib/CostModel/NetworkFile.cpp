@@ -11,13 +11,13 @@ static constexpr int64_t kVersion = 1;
 
 namespace fsdp::cost {
 static bool fromJSON(const llvm::json::Value &value, CollectiveKind &kind, llvm::json::Path path) {
-  for (CollectiveKind candidate :
-       {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce})
+  for (CollectiveKind candidate : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
+                                   CollectiveKind::AllReduce, CollectiveKind::CopyEngineGather})
     if (value.getAsString() == getName(candidate)) {
       kind = candidate;
       return true;
     }
-  path.report("expected all_gather, reduce_scatter or all_reduce");
+  path.report("expected all_gather, reduce_scatter, all_reduce or copy_engine_all_gather");
   return false;
 }
 
@@ -42,6 +42,19 @@ static bool fromJSON(const llvm::json::Value &value, NetworkLevel &level, llvm::
          checkAtLeast(level.hopNs, 0, path.field("hopNs")) &&
          checkAtLeast(level.treeHopNs.value_or(0), 0, path.field("treeHopNs")) &&
          checkPositive(level.bytesPerSec, path.field("bytesPerSec"));
+}
+
+static bool fromJSON(const llvm::json::Value &value, CopyEngines &engines, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  if (!object || !object.map("baseNs", engines.baseNs) || !object.map("hopNs", engines.hopNs) ||
+      !object.map("bytesPerSec", engines.bytesPerSec) ||
+      !object.map("computeContention", engines.computeContention) ||
+      !object.mapOptional("source", engines.source))
+    return false;
+  return checkAtLeast(engines.baseNs, 0, path.field("baseNs")) &&
+         checkAtLeast(engines.hopNs, 0, path.field("hopNs")) &&
+         checkPositive(engines.bytesPerSec, path.field("bytesPerSec")) &&
+         checkAtLeast(engines.computeContention, 1, path.field("computeContention"));
 }
 
 static bool fromJSON(const llvm::json::Value &value, SizedDuration &duration,
@@ -74,7 +87,8 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
       !object.mapOptional("levels", network.levels) ||
       !object.mapOptional("measured", network.measured) ||
       !object.map("laneContention", network.laneContention) ||
-      !object.map("computeContention", network.computeContention))
+      !object.map("computeContention", network.computeContention) ||
+      !object.mapOptional("copyEngines", network.copyEngines))
     return false;
   if (network.levels.empty() && network.measured.empty()) {
     path.report("neither levels nor measured collectives");
@@ -96,6 +110,19 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
     }
   if (network.laneContention < 1 || network.laneContention > 2) {
     path.field("laneContention").report("expected a number in [1, 2]");
+    return false;
+  }
+  if (network.copyEngines && network.copyEngines->computeContention > network.computeContention) {
+    path.field("copyEngines")
+        .field("computeContention")
+        .report("expected at most the computeContention of kernels");
+    return false;
+  }
+  if (!network.copyEngines &&
+      llvm::any_of(network.measured, [](const MeasuredCollective &collective) {
+        return collective.kind == CollectiveKind::CopyEngineGather;
+      })) {
+    path.field("measured").report("copy_engine_all_gather needs copyEngines");
     return false;
   }
   return checkAtLeast(network.baseNs, 0, path.field("baseNs")) &&
@@ -161,6 +188,14 @@ void fsdp::cost::writeNetwork(const Network &network, llvm::raw_ostream &os) {
     });
     json.attribute("laneContention", network.laneContention);
     json.attribute("computeContention", network.computeContention);
+    if (const std::optional<CopyEngines> &engines = network.copyEngines)
+      json.attributeObject("copyEngines", [&] {
+        json.attribute("baseNs", engines->baseNs);
+        json.attribute("hopNs", engines->hopNs);
+        json.attribute("bytesPerSec", engines->bytesPerSec);
+        json.attribute("computeContention", engines->computeContention);
+        json.attribute("source", engines->source);
+      });
   });
   os << '\n';
 }

@@ -15,6 +15,13 @@
 //               HDR, 200 Gbit/s: the same share. One adapter per GPU, as in DGX and HGX systems.
 //   contention  two bandwidth-bound lanes share their links: 2. Computation gives up the SMs that
 //               NCCL's kernels occupy: 16 channels of 132 SMs, 132 / 116; 108 on A100, 148 on B200.
+//   copy engines   assumed, measured by nobody here: the rate of NVLink, as what all-gathers by
+//               kernels reach; twice the latency per collective, since NCCL copies between two
+//               synchronizations of all ranks, and says that the zero-CTA policy "may sacrifice
+//               some performance" (its user guide, communicator CTA policy flags); no SM, so that
+//               computation is not slower. That overlapped products gain is reported
+//               (github.com/pytorch/pytorch/ pull/176613: 15 % of a microbenchmark on H100s), as
+//               are steps that become slower (github.com/NVIDIA/Megatron-LM/pull/5657).
 //   shared-memory   fsdp-profile --collectives --ranks 2 (shm) on two cores of a cloud machine's
 //   AMD
 //               EPYC, where a collective beside computation delays it by its own duration.
@@ -41,6 +48,11 @@ static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *a
       {adapter, 0, kNetworkHopNs, kNetworkTreeHopNs, adapterBytesPerSec, "nccl-tests issue 290"}};
   network.laneContention = 2;
   network.computeContention = computeContention;
+  network.copyEngines = CopyEngines{.baseNs = 2 * kBaseNs,
+                                    .hopNs = kNvlinkHopNs,
+                                    .bytesPerSec = nvlinkBytesPerSec,
+                                    .computeContention = 1,
+                                    .source = "assumed, not measured"};
   return network;
 }
 

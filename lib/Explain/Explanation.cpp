@@ -143,7 +143,7 @@ private:
 
   const CollectiveCost &costOf(const GatherBucket &bucket) const {
     uint32_t use = bucket.uses.front();
-    return problem.gatherCostOf(use, plan.isChunked(use));
+    return problem.gatherCostOf(use, plan.isChunked(use), bucket.byCopyEngine);
   }
   const CollectiveCost &costOf(const ReductionBucket &bucket) const {
     return problem.meshOfReduction(bucket.reductions.front()).reduceCost;

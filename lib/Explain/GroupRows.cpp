@@ -56,6 +56,8 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
                  problem.meshOf(problem.groups[use.group]).gatherCost.durationNs(sizeBytes)) +
              " of gathering"});
   }
+  constexpr const char *kWhat[2][2] = {{"gather", "again"},
+                                       {"gather by copy engines", "again by copy engines"}};
   for (uint32_t i = 0; i < plan.plan.gathers.size(); ++i)
     for (uint32_t index : plan.plan.gathers[i].uses) {
       const Use &use = problem.uses[index];
@@ -64,7 +66,8 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
       if (reasonOf[index])
         why += "; " + describe(*reasonOf[index], view);
       rows.push_back({use.group, use.first, view.labels.operations[use.first].part,
-                      reasonOf[index] ? "again" : "gather", group.gatheredBytes, i, why});
+                      kWhat[view.collectives[i].byCopyEngine][reasonOf[index] != nullptr],
+                      group.gatheredBytes, i, why});
     }
   for (uint32_t i = 0; i < plan.plan.reductions.size(); ++i)
     for (uint32_t member : plan.plan.reductions[i].reductions) {

@@ -12,7 +12,7 @@ struct GroupRow {
   uint32_t group = 0;
   uint32_t operation = 0; // rows of a group are sorted by it
   StepPart part = StepPart::Forward;
-  const char *what = "";              // "gather", "reduce", "keep", "again"
+  const char *what = ""; // "gather", "reduce", "keep", "again", "again by copy engines"
   int64_t sizeBytes = 0;              // of this group alone
   std::optional<uint32_t> collective; // index into the view's collectives; none: a kept use
   std::string why;

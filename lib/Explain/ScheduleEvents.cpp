@@ -8,8 +8,9 @@ using namespace fsdp::explain;
 using namespace fsdp::schedule;
 
 std::string_view fsdp::explain::getName(EventKind kind) {
-  static constexpr std::string_view names[] = {"reshard", "reduce", "wait for reduce",
-                                               "update",  "gather", "fetch"};
+  static constexpr std::string_view names[] = {
+      "reshard", "reduce", "wait for reduce",       "update",
+      "gather",  "fetch",  "gather by copy engines"};
   return names[static_cast<unsigned>(kind)];
 }
 
@@ -40,7 +41,7 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
     event.position = collective.launch;
     event.timeNs = collective.interval.startNs;
     if (collective.kind == CollectiveKind::AllGather) {
-      event.kind = EventKind::Gather;
+      event.kind = collective.byCopyEngine ? EventKind::CopyEngineGather : EventKind::Gather;
       events.push_back(event);
       continue;
     }
@@ -74,11 +75,12 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
   // its lane's.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
     auto rank = [](EventKind kind) {
-      return kind == EventKind::Reshard  ? 0
-             : kind == EventKind::Gather ? 2
-             : kind == EventKind::Fetch  ? 3
-             : kind == EventKind::Update ? 4
-                                         : 1;
+      return kind == EventKind::Reshard            ? 0
+             : kind == EventKind::Gather           ? 2
+             : kind == EventKind::CopyEngineGather ? 2
+             : kind == EventKind::Fetch            ? 3
+             : kind == EventKind::Update           ? 4
+                                                   : 1;
     };
     return std::pair(a.position, rank(a.kind)) < std::pair(b.position, rank(b.kind));
   });

@@ -146,6 +146,7 @@ static void addCollectives(const Problem &problem, const Plan &plan, const Timel
     gather.kind = CollectiveKind::AllGather;
     gather.bucket = i;
     gather.launch = bucket.launch;
+    gather.byCopyEngine = bucket.byCopyEngine;
     gather.wait = problem.uses[bucket.uses.front()].first;
     for (uint32_t use : bucket.uses) {
       const Group &group = problem.groups[problem.uses[use].group];

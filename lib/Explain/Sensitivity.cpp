@@ -21,8 +21,9 @@ static Problem withNetwork(Problem problem, double factor) {
   for (Mesh &mesh : problem.meshes) {
     scale(mesh.gatherCost);
     scale(mesh.reduceCost);
-    if (mesh.acrossCost)
-      scale(*mesh.acrossCost);
+    for (std::optional<CollectiveCost> *cost : {&mesh.acrossCost, &mesh.copyEngineCost})
+      if (*cost)
+        scale(**cost);
   }
   for (Group &group : problem.groups)
     if (group.chunk)

@@ -107,6 +107,8 @@ private:
     writeSlice(describe(collective), track, collective.interval, [&] {
       out.attribute("bytes", collective.sizeBytes);
       out.attribute("part", std::string(getName(collective.part)));
+      if (collective.byCopyEngine)
+        out.attribute("by", "copy engines");
       out.attribute("issued at us", collective.issueNs / 1e3);
       out.attribute("hidden us", collective.hiddenNs() / 1e3);
       out.attribute("exposed us", collective.exposedNs / 1e3);

@@ -43,6 +43,7 @@ struct Collective {
   const GroupInfo *group; // null: of the norm of all gradients
   Phase phase;
   int64_t elements;
+  Transport transport = Transport::Kernels;
 
   const GroupForm &form() const {
     return kind == "all_gather" ? group->gathered : group->gradients;
@@ -132,7 +133,7 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
                          : kind == "all_reduce"   ? group.trained.shardElements
                          : start.getNeighbours()  ? group.chunk.shardElements
                                                   : group.gathered.shardElements;
-      collectives.push_back({kind, axis, &group, start.getPhase(), elements});
+      collectives.push_back({kind, axis, &group, start.getPhase(), elements, start.getTransport()});
       if (kind != "all_reduce")
         addEvent(kind == "all_gather" ? "unshard" : "post_backward", name, start.getPhase());
     } else {
@@ -181,6 +182,8 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
           out.attribute("dtype", group ? getDtypeName(collective.form().elementType) : "f64");
           out.attribute("elements", collective.elements);
           out.attribute("axis", collective.axis);
+          if (collective.transport != Transport::Kernels)
+            out.attribute("transport", stringifyTransport(collective.transport));
           counts.add(collective.kind, collective.phase, 1);
           bytes.add(collective.kind, collective.phase, collective.bytes());
         });

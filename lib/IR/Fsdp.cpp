@@ -339,6 +339,8 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   }
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
+  if (name == getTransportAttrName())
+    return expect(isa<TransportAttr>(attribute.getValue()), "a #fsdp.transport");
   if (name == getTargetAttrName())
     return expect(isa<TargetAttr>(attribute.getValue()), "a #fsdp.target");
   if (name == getRecomputeAttrName())

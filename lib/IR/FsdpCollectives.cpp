@@ -237,6 +237,9 @@ AllGatherWaitOp AllGatherStartOp::getWait() { return findUser<AllGatherWaitOp>(g
 ReshardOp AllGatherStartOp::getReshard() { return findUser<ReshardOp>(getHandle()); }
 
 LogicalResult AllGatherStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getShard().getType().getRanks() != 0 && getTransport() != Transport::Kernels)
+    return emitOpError("gathers a chunk by ")
+           << stringifyTransport(getTransport()) << ", expected kernels";
   FailureOr<GroupOp> group =
       checkShard(*this, getShard().getType(), symbols, &GroupOp::getGatherDtypeAttr);
   if (failed(group))

@@ -322,6 +322,7 @@ void Applier::listEvents() {
     for (uint32_t index : bucket.uses) {
       AllGatherStartOp start = uses[index].start;
       start.setStream(Stream::Gather);
+      start.setTransport(bucket.byCopyEngine ? Transport::CopyEngine : Transport::Kernels);
       start.setCoalesced(!isFirst);
       isFirst = false;
       events[bucket.launch].push_back(start);

@@ -128,6 +128,19 @@ TEST(Network, OtherNumbersOfRanksAreScaledAsARing) {
   EXPECT_DOUBLE_EQ(both.nsPerByte, 1.5);
 }
 
+// Each of 4 ranks copies its quarter to 3 others.
+TEST(Network, CopyEngines) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  network.copyEngines = CopyEngines{.baseNs = 100, .hopNs = 10, .bytesPerSec = 1e9};
+  CollectiveCost cost = network.getCost(CollectiveKind::CopyEngineGather, 4);
+  EXPECT_DOUBLE_EQ(cost.latencyNs, 130);
+  EXPECT_DOUBLE_EQ(cost.nsPerByte, 0.75);
+  EXPECT_EQ(cost.origin, Origin::Roofline);
+  network.measured = {{CollectiveKind::CopyEngineGather, 4, 7000, 0.5, 0.1, {}}};
+  EXPECT_EQ(network.getCost(CollectiveKind::CopyEngineGather, 4).latencyNs, 7000);
+  EXPECT_EQ(network.getCost(CollectiveKind::AllGather, 4).origin, Origin::Roofline);
+}
+
 TEST(Network, PresetsGrowMonotonically) {
   for (const char *name : {"dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "shared-memory"}) {
     llvm::Expected<Network> network = loadNetwork(name);
@@ -148,6 +161,8 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   network.measured = {{CollectiveKind::ReduceScatter, 2, 123.5, 0.25, 0.05, {{1024, 400, 0.1, 9}}}};
   network.laneContention = 1.5;
   network.computeContention = 4;
+  network.copyEngines = CopyEngines{
+      .baseNs = 1, .hopNs = 2, .bytesPerSec = 3, .computeContention = 1.5, .source = "here"};
   std::string text;
   llvm::raw_string_ostream os(text);
   writeNetwork(network, os);
@@ -193,11 +208,27 @@ TEST(NetworkFile, ErrorsNameTheFileAndTheField) {
       errorOf(head +
               R"("measured": [{"kind": "gather", "ranks": 2, "latencyNs": 1, "nsPerByte": 1}], )" +
               tail),
-      HasSubstr("expected all_gather, reduce_scatter or all_reduce"));
+      HasSubstr("expected all_gather, reduce_scatter, all_reduce or copy_engine_all_gather"));
   EXPECT_THAT(
       errorOf(
           head +
           R"("measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 1, "nsPerByte": 1}], )" +
           tail),
       HasSubstr("all_gather and reduce_scatter are both needed"));
+  const std::string levels =
+      R"("levels": [{"name": "l", "units": 0, "hopNs": 1, "bytesPerSec": 1}], )";
+  auto copyEngines = [](const std::string &contention) {
+    return R"("copyEngines": {"baseNs": 1, "hopNs": 1, "bytesPerSec": 1, "computeContention": )" +
+           contention + "}, ";
+  };
+  EXPECT_THAT(errorOf(head + levels + copyEngines("0.5") + tail),
+              HasSubstr("copyEngines.computeContention"));
+  EXPECT_THAT(errorOf(head + levels + copyEngines("1.5") + tail),
+              HasSubstr("expected at most the computeContention of kernels"));
+  EXPECT_THAT(
+      errorOf(
+          head + levels +
+          R"("measured": [{"kind": "copy_engine_all_gather", "ranks": 2, "latencyNs": 1, "nsPerByte": 1}], )" +
+          tail),
+      HasSubstr("copy_engine_all_gather needs copyEngines"));
 }

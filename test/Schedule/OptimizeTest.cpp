@@ -120,6 +120,22 @@ TEST(Optimize, MergesWhereLatencyDominates) {
   EXPECT_DOUBLE_EQ(solve(problem, {.maxBucketBytes = 0}).makespanNs, 230);
 }
 
+// Computation waits for a, which kernels gather without latency: 10 ns. It hides the gather of b:
+// by kernels it would run at half its speed for 50 ns, by copy engines nothing is lost.
+TEST(Optimize, ChoosesTheTransportOfEachGather) {
+  Problem problem = makeProblem(3);
+  problem.groups = {{"a", 10}, {"b", 50}};
+  problem.uses = {{0, 0, 0}, {1, 1, 1}};
+  problem.computeContention = 2;
+  EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 335);
+  problem.meshes[0].copyEngineCost = {20, 1};
+  Outcome both = solve(problem);
+  EXPECT_DOUBLE_EQ(both.makespanNs, 310);
+  EXPECT_EQ(both.plan.gathers, (std::vector<GatherBucket>{{{0}, 0, false}, {{1}, 0, true}}));
+  problem.meshes[0].copyEngineOnly = true;
+  EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 330);
+}
+
 // The same for gradients: 20 ns until both are ready, 100 + 20 for both, then the updates.
 TEST(Optimize, MergesReductionsWhereLatencyDominates) {
   Problem problem = makeProblem(4);

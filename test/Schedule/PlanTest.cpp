@@ -51,6 +51,28 @@ TEST(Verify, ChecksWhatIsKept) {
             "use 3 of group 'a' is not kept, although the group must be");
 }
 
+TEST(Verify, ChecksTransports) {
+  EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.gathers[2].byCopyEngine = true; }),
+            "use 3 of group 'a' is gathered by copy engines, which it may not be");
+  auto withCopyEngines = [](Problem &problem, Plan &plan) {
+    problem.meshes[0].copyEngineCost = {1, 1};
+    plan.gathers[2].byCopyEngine = true;
+  };
+  EXPECT_EQ(wrongAfter(withCopyEngines), "nothing");
+  EXPECT_EQ(wrongAfter([](Problem &problem, Plan &plan) {
+              problem.meshes[0].copyEngineCost = {1, 1};
+              problem.groups[0].chunk = {2, 10, 0, {}};
+              plan.chunked = {0, 0, 0, 1};
+              plan.gathers[2].byCopyEngine = true;
+            }),
+            "use 3 of group 'a' is gathered by copy engines, which it may not be");
+  EXPECT_EQ(wrongAfter([](Problem &problem, Plan &plan) {
+              problem.meshes[0].copyEngineCost = {1, 1};
+              problem.meshes[0].copyEngineOnly = true;
+            }),
+            "use 0 of group 'a' is gathered by kernels, although it must be by copy engines");
+}
+
 TEST(Verify, ChecksChunks) {
   EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.chunked = {0, 0, 0}; }),
             "the plan says of 3 uses whether they are gathered from chunks, the problem has 4");

@@ -67,6 +67,11 @@ TEST(Problem, SaysWhatIsWrong) {
             "lane contention is 2.500000, expected a factor from 1 to 2");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.computeContention = 0.5; }),
             "compute contention is 0.500000, expected a factor of at least 1");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.copyEngineContention = 1.5; }),
+            "compute contention with copy engines is 1.500000, expected a factor from 1 to the "
+            "1.000000 of kernels");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.meshes[0].copyEngineCost = {-1, 0}; }),
+            "a gather by copy engines takes -1.000000 ns and 0.000000 ns per byte");
 }
 
 TEST(Problem, FindsNeighbouringUses) {

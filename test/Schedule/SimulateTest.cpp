@@ -38,6 +38,28 @@ void expectInterval(Interval interval, double startNs, double endNs) {
 
 } // namespace
 
+// Beside b's gather by copy engines, from 35 to 85, operation 0 is slower by the factor 1.25; by
+// kernels it would be by 2.
+TEST(Simulate, CopyEnginesHaveTheirOwnCostAndContention) {
+  Problem problem = makeTwoGroups();
+  problem.computeContention = 2;
+  problem.copyEngineContention = 1.25;
+  problem.meshes[0].copyEngineCost = {10, 4};
+  Plan plan = makePlan(/*launchB=*/0);
+  expectInterval(simulate(problem, plan).operations[0], 35, 70 + 82.5);
+  plan.gathers[1].byCopyEngine = true;
+  Timeline timeline = simulate(problem, plan);
+  expectInterval(timeline.gathers[1], 35, 85);
+  expectInterval(timeline.operations[0], 35, 85 + 60);
+  EXPECT_DOUBLE_EQ(makespanNs(problem, plan), timeline.makespanNs);
+  // A reduction by kernels until 95 makes the factor 2.
+  problem.reductions[0] = {1, 0, 5, 30, 5};
+  plan.reductions = {{{0}, 0, 4}, {{1}, 4, 4}};
+  timeline = simulate(problem, plan);
+  expectInterval(timeline.reductions[0], 0, 95);
+  expectInterval(timeline.operations[0], 35, 95 + 70);
+}
+
 // a's chunk is copied at the end of operation 0, and gathered in 1 ns + 1 ns per byte:
 // operation 0   35..139
 // gather b      139..174

@@ -116,3 +116,27 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// Chunks are gathered by kernels.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !m
+  fsdp.mesh @mesh <dp = 4>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true to 2
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
+    %w = fsdp.all_gather.wait %u : !m
+    %k = fsdp.chunk(%w) : (!m) -> !fsdp.shard<@l, f32, 2>
+    fsdp.reshard %u fwd
+    // expected-error@below {{gathers a chunk by copy_engine, expected kernels}}
+    %v = fsdp.all_gather.start %k over ["dp"] bwd on gather by copy_engine : !fsdp.shard<@l, f32, 2>
+    %z = fsdp.all_gather.wait %v : !m
+    %loss = aten.call "sum.default"(%z, none) fwd in "l" : (!m) -> !s
+    fsdp.reshard %v bwd
+    return %loss : !s
+  }
+}

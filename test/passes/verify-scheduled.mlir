@@ -402,3 +402,67 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// D2: a schedule has decided by what each gather goes.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    // expected-error@below {{D2: 'fsdp.all_gather.start' of group @l goes by auto, expected what a schedule has decided}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather by auto : !fsdp.shard<@l, f32>
+    %w = fsdp.all_gather.wait %u : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// D3: one launch is by one transport.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @v : !m
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @k [@v] of ["k"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %sk = fsdp.shard @k : !fsdp.shard<@k, f32>
+    %sl = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    // expected-note@below {{'fsdp.all_gather.start' of group @k starts here}}
+    %uk = fsdp.all_gather.start %sk over ["dp"] fwd on gather : !fsdp.shard<@k, f32>
+    // expected-error@below {{D3: 'fsdp.all_gather.start' of group @l goes by copy_engine, but is coalesced with one that goes by kernels}}
+    %ul = fsdp.all_gather.start %sl over ["dp"] fwd on gather by copy_engine coalesced : !fsdp.shard<@l, f32>
+    %v = fsdp.all_gather.wait %uk : !m
+    %w = fsdp.all_gather.wait %ul : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
+    fsdp.reshard %uk fwd
+    fsdp.reshard %ul fwd
+    %rk = fsdp.reduce_scatter.start @k(%x) over ["dp"] avg bwd on reduce : !m
+    %rl = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce coalesced : !m
+    %dk = fsdp.reduce_scatter.wait %rk : !fsdp.shard<@k, f32>
+    %dl = fsdp.reduce_scatter.wait %rl : !fsdp.shard<@l, f32>
+    fsdp.update @k with %dk step %step lr %lr : !fsdp.shard<@k, f32>
+    fsdp.update @l with %dl step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}

@@ -37,6 +37,7 @@ static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
     pipeline.offloadActivations = options.activations;
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.fusion = sweep.fusion;
+  pipeline.transport = sweep.transport;
   pipeline.budget = sweep.simulationBudget;
   if (sweep.maxBucketBytes)
     pipeline.maxBucketSize = std::to_string(*sweep.maxBucketBytes);

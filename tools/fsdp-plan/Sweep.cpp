@@ -78,6 +78,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
   auto offload = [](bool is) { return is ? OffloadPolicy::All : OffloadPolicy::None; };
   pipeline.offloadOptimizer = offload(onHost.isState);
   pipeline.offloadActivations = offload(onHost.areActivations);
+  pipeline.transport = options.transport;
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(captured.getContext());

@@ -77,6 +77,7 @@ struct SweepOptions {
   /// `Auto`: where a step does not fit without.
   OffloadPolicy offload = OffloadPolicy::None, activations = OffloadPolicy::None;
   FusionChoice fusion = FusionChoice::Auto;
+  Transport transport = Transport::Kernels;
   int64_t simulationBudget = 0;
   std::optional<int64_t> maxBucketBytes;
   /// Told what is searched for next, how many such searches are done and how many there are; may be

@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../FusionFlag.h"
 #include "../SizeFlag.h"
+#include "../TransportFlag.h"
 #include "../Version.h"
 #include "Fits.h"
 #include "Reports.h"
@@ -278,6 +279,7 @@ int main(int argc, char **argv) {
                  "does not fit without, with --fits as much as is faster than to recompute it")
       ->check(CLI::IsMember(kOffloads))
       ->capture_default_str();
+  addTransportFlag(app, options.sweep.transport);
   addFusionFlag(app, options.sweep.fusion,
                 "Which elementwise operators become generated kernels, as of fsdpc: off, exact, "
                 "fast, or auto: fast for CUDA, exact for CPUs");

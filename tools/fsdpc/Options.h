@@ -17,6 +17,7 @@ struct Options {
   std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report,
                                                              decisionLog;
   std::string shardPlacement, offloadPolicy;
+  Transport transport = Transport::Kernels;
   std::vector<std::string> meshes = {""}; // "": as the file says
   std::string offloadOptimizer = "none", offloadActivations = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says

@@ -77,6 +77,7 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
   pipeline.offloadOptimizer = getOffload(options).optimizer;
   pipeline.offloadActivations = getOffload(options).activations;
+  pipeline.transport = options.transport;
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
   pipeline.buckets = options.buckets;

@@ -9,6 +9,7 @@
 #include "../FatalErrors.h"
 #include "../FusionFlag.h"
 #include "../SizeFlag.h"
+#include "../TransportFlag.h"
 #include "../Version.h"
 #include "RunPipelines.h"
 #include "fsdp/Analysis/Program.h"
@@ -264,6 +265,9 @@ static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) 
     if (std::optional<std::string> why = fsdp::explainUnusedOffload(
             policy, fsdp::getSchedule(options), options.memoryCap != "0"))
       throw CLI::ValidationError(flag, *why);
+  if (std::optional<std::string> why =
+          fsdp::explainUnusedTransport(options.transport, fsdp::getSchedule(options)))
+    throw CLI::ValidationError("--transport", *why);
   fsdp::FlagUses uses{.schedule = fsdp::getSchedule(options),
                       .hasReport = !options.report.empty(),
                       .hasCap = options.memoryCap != "0",
@@ -383,6 +387,7 @@ int main(int argc, char **argv) {
   fsdp::addSizeFlag(
       app, "--memory-cap", options.memoryCap,
       "bytes that the step may need on a rank: 80000000, 70GiB; what needs more is refused");
+  fsdp::addTransportFlag(app, options.transport);
   fsdp::addCostFlags(app, options.costs);
   app.add_flag("!--no-buckets", options.buckets, "never issue several collectives in one launch");
   fsdp::addSizeFlag(

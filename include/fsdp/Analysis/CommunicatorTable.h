@@ -1,8 +1,8 @@
 //===- CommunicatorTable.h - Which ranks meet, on which stream ---*- C++ -*-===//
 //
 // A communicator is a set of ranks and one order of their collectives. Which ranks meet follows
-// from the axes of a collective, or from its number of neighbours; the stream is the schedule's
-// decision. Collectives that agree in both share a communicator.
+// from the axes of a collective, or from its number of neighbours; the stream and the transport are
+// the schedule's decisions. Collectives that agree in all share a communicator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +32,7 @@ struct Communicator {
   std::string axes; // "dp"; "" if some neighbours on an axis meet
   Meeting meeting;
   Stream stream;
+  Transport transport = Transport::Kernels;
 };
 
 class CommunicatorTable {

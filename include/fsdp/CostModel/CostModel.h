@@ -13,6 +13,7 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace fsdp::cost {
@@ -30,7 +31,7 @@ struct OperationCost {
   Origin origin = Origin::Roofline;
 };
 
-enum class CollectiveKind : uint8_t { AllGather, ReduceScatter, AllReduce };
+enum class CollectiveKind : uint8_t { AllGather, ReduceScatter, AllReduce, CopyEngineGather };
 
 /// durationNs(bytes) = latencyNs + bytes * nsPerByte, where `bytes` is the whole group's: what an
 /// all-gather yields, what a reduce-scatter takes on each rank, what an all-reduce takes.
@@ -78,6 +79,11 @@ public:
   virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
                                            int64_t stride = 1) const = 0;
 
+  /// A gather by the devices' copy engines; none where the network does not say what it costs.
+  virtual std::optional<CollectiveCost> getCopyEngineCost(int64_t ranks) const = 0;
+  /// Whether these are all on one host, as far as the network says how many it has.
+  virtual bool areOnOneHost(int64_t ranks) const = 0;
+
   /// Ranks of a host, which a faster network joins than hosts; 0: the network does not say.
   virtual int64_t getRanksPerHost() const = 0;
 
@@ -86,6 +92,8 @@ public:
   /// computation: the latter is then large (100).
   virtual double getLaneContention() const = 0;
   virtual double getComputeContention() const = 0;
+  /// The latter while nothing but copy engines is busy: at most that, and that if unknown.
+  virtual double getCopyEngineContention() const = 0;
   /// Whether the host issues work long before the device runs it: every GPU.
   virtual bool doesHostRunAhead() const = 0;
   /// Memory of the device, bytes; 0: unknown (a CPU).

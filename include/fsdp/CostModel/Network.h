@@ -20,6 +20,10 @@
 // the same, and the ranks inside a unit are those of the collective there: the others have their
 // own. Between ranks that are alone in their units a ring's hop takes as long as a tree's.
 //
+// A gather by copy engines, inside a host: each rank copies its share to the n - 1 others.
+//
+//                  latency = base + (n - 1) hop;  per byte = (n - 1) / n / rate
+//
 // Source of the latencies' form: NCCL, src/graph/tuning.cc.
 //
 //===----------------------------------------------------------------------===//
@@ -48,6 +52,15 @@ struct NetworkLevel {
   std::string source;
 };
 
+/// Gathers by the devices' copy engines (NCCL 2.28's zero-CTA policy).
+struct CopyEngines {
+  double baseNs = 0, hopNs = 0;
+  double bytesPerSec = 0; // of each rank, one direction
+  /// How much slower computation is while nothing else is busy.
+  double computeContention = 1;
+  std::string source = {};
+};
+
 /// A line fitted to one collective over one number of ranks; sizes are whole groups' bytes.
 struct MeasuredCollective {
   CollectiveKind kind = CollectiveKind::AllGather;
@@ -64,6 +77,7 @@ struct Network {
   std::vector<NetworkLevel> levels;
   std::vector<MeasuredCollective> measured;
   double laneContention = 1, computeContention = 1;
+  std::optional<CopyEngines> copyEngines = std::nullopt; // none: unknown
 
   /// The units of the first of several levels; 0: there are no several.
   int64_t getRanksPerHost() const { return levels.size() > 1 ? levels.front().units : 0; }
@@ -74,7 +88,7 @@ struct Network {
   CollectiveCost getCost(CollectiveKind kind, int64_t ranks, int64_t stride = 1) const;
 };
 
-/// "all_gather", "reduce_scatter", "all_reduce".
+/// "all_gather", "reduce_scatter", "all_reduce", "copy_engine_all_gather".
 llvm::StringRef getName(CollectiveKind kind);
 
 /// The preset of this name, or the file of this name if there is no such preset. Errors name the

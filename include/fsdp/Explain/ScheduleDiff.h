@@ -8,8 +8,16 @@
 
 namespace fsdp::explain {
 
-enum class EventKind : uint8_t { Reshard, Reduce, WaitForReduction, Update, Gather, Fetch };
-inline constexpr unsigned kNumEventKinds = 6;
+enum class EventKind : uint8_t {
+  Reshard,
+  Reduce,
+  WaitForReduction,
+  Update,
+  Gather,
+  Fetch,
+  CopyEngineGather
+};
+inline constexpr unsigned kNumEventKinds = 7;
 std::string_view getName(EventKind kind);
 
 /// Something that a plan does between two operations.

@@ -71,6 +71,7 @@ std::string_view getName(CollectiveKind kind); // "all_gather", "reduce_scatter"
 struct CollectiveView {
   CollectiveKind kind = CollectiveKind::AllGather;
   uint32_t bucket = 0; // index into the plan's gathers or reductions
+  bool byCopyEngine = false;
   std::vector<std::string> groups;
   /// Of the operation that first needs the result.
   StepPart part = StepPart::Forward;

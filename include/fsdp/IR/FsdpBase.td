@@ -59,6 +59,9 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getRecomputedFlopsAttrName() {
       return "fsdp.recomputed_flops";
     }
+    /// Module attribute (`#fsdp.transport`), of captured modules: what moves the bytes of gathers,
+    /// as the user asked for it; none: kernels.
+    static constexpr ::llvm::StringLiteral getTransportAttrName() { return "fsdp.transport"; }
     /// Module attribute (string): the digest of what the captured step computes (Provenance.h).
     static constexpr ::llvm::StringLiteral getProvenanceAttrName() { return "fsdp.provenance"; }
     /// Module attribute (`#fsdp.accumulation`): the microbatches of a step.
@@ -99,6 +102,12 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "in-order queue of a device", [
   I32EnumCase<"Gather", 1, "gather">,
   I32EnumCase<"Reduce", 2, "reduce">,
   I32EnumCase<"Replicate", 3, "replicate">
+]>;
+
+def Fsdp_Transport : Fsdp_Enum<"Transport", "what moves the bytes of a collective", [
+  I32EnumCase<"Kernels", 0, "kernels">,
+  I32EnumCase<"CopyEngine", 1, "copy_engine">, // the devices' copy engines, inside a host
+  I32EnumCase<"Auto", 2, "auto">               // as the schedule decides
 ]>;
 
 def Fsdp_StatePlace : Fsdp_Enum<"StatePlace", "where optimizer state or activations lie", [
@@ -171,6 +180,12 @@ def Fsdp_ModulePhaseAttr : Fsdp_Attr<"ModulePhase", "module_phase"> {
 def Fsdp_PrefetchAttr : Fsdp_Attr<"Prefetch", "prefetch"> {
   let summary = "When a gather starts before its use";
   let parameters = (ins EnumParameter<Fsdp_Prefetch>:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_TransportAttr : Fsdp_Attr<"Transport", "transport"> {
+  let summary = "What moves the bytes of gathers";
+  let parameters = (ins EnumParameter<Fsdp_Transport>:$value);
   let assemblyFormat = "`<` $value `>`";
 }
 
@@ -398,6 +413,8 @@ def Fsdp_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"The stream on which it runs.", "::fsdp::Stream", "getStream">,
     InterfaceMethod<"Moves it to another stream.", "void", "setStream",
       (ins "::fsdp::Stream":$stream)>,
+    InterfaceMethod<"What moves its bytes.", "::fsdp::Transport", "getTransport", (ins), "",
+      "return ::fsdp::Transport::Kernels;">,
     InterfaceMethod<"True if it is issued in one launch with the start before it.",
       "bool", "getCoalesced">,
     InterfaceMethod<"Joins it to the launch of the start before it, or not.",

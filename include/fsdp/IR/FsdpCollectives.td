@@ -42,21 +42,28 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
 
     A chunk is gathered by the neighbours that its type says.
 
+    `by copy_engine`: the devices' copy engines move the bytes; else kernels do. `by auto`, of sharded
+    steps alone: as the schedule decides.
+
     `coalesced` makes a bucket: the gather is issued in one launch with the start before it, on the
     same stream, and completes with it.
 
     ```mlir
     %u0 = fsdp.all_gather.start %s0 over ["dp"] fwd on gather : !fsdp.shard<@layers.0, f32>
     %u1 = fsdp.all_gather.start %s1 over ["dp"] fwd on gather coalesced : !fsdp.shard<@layers.1, f32>
+    %u2 = fsdp.all_gather.start %s2 over ["dp"] fwd on gather by copy_engine
+        : !fsdp.shard<@layers.2, f32>
     ```
   }];
   let arguments = (ins Fsdp_ShardType:$shard, StrArrayAttr:$axes, EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
+                       DefaultValuedProp<EnumProp<Fsdp_Transport>,
+                                         "::fsdp::Transport::Kernels">:$transport,
                        UnitAttr:$coalesced,
                        OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $shard `over` $axes $phase `on` $stream (`coalesced` $coalesced^)?
+    $shard `over` $axes $phase `on` $stream (`by` $transport^)? (`coalesced` $coalesced^)?
     (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($shard))
   }];
   let extraClassDeclaration = declaration # [{
