@@ -88,7 +88,8 @@ LogicalResult Lowering::lowerHeader() {
     builder.tables.communicators.push_back(
         {builder.addString(communicator.name), builder.addString(communicator.axes),
          communicator.meeting.ranks, communicator.meeting.stride,
-         static_cast<uint32_t>(getPlanStream(communicator.stream))});
+         static_cast<uint32_t>(getPlanStream(communicator.stream)),
+         communicator.transport == Transport::CopyEngine});
   FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
   if (failed(optimizers))
     return failure();

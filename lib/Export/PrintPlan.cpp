@@ -389,7 +389,8 @@ void Printer::printAll() {
       os << " over " << string(communicator.axes);
     if (communicator.stride != 1)
       os << " with stride " << communicator.stride;
-    os << " on " << getStreamName(communicator.stream) << '\n';
+    os << " on " << getStreamName(communicator.stream)
+       << (communicator.by_copy_engine ? " by copy engines\n" : "\n");
   }
   os << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
   if (plan.model_flops != 0)

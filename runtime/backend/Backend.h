@@ -20,9 +20,7 @@ struct DeviceOptions {
 
 struct NcclOptions {
   CommunicatorOptions communication = {};
-  /// Gathers by the device's copy engines, without a multiprocessor; refused where NCCL has none.
-  bool copyEngineGathers = false;
-  /// All ranks run on one host, which copy-engine gathers need.
+  /// All ranks run on one host, which lanes of gathers by copy engines need.
   bool oneHost = false;
 };
 
@@ -44,10 +42,10 @@ public:
                                                                      FakeOptions options) = 0;
 };
 
-/// What such a library exports, as "fsdp_device_backend_7". The number changes with any interface
+/// What such a library exports, as "fsdp_device_backend_8". The number changes with any interface
 /// of the runtime that it uses; the object lives as long as the library, which stays loaded.
 using GetDeviceBackend = DeviceBackend *();
-inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_7";
+inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_8";
 
 /// Loads the library of `--device <device>`, libfsdp_<device>.so beside the runtime's own library;
 /// null for "cpu", which needs none. One line of error: the flag, and what the loader says of the

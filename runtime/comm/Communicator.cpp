@@ -12,6 +12,7 @@ uint64_t fsdp::rt::fingerprintOf(const std::vector<LaneShape> &lanes) {
     hash.add(lane.name);
     hash.add(lane.ranks);
     hash.add(lane.stride);
+    hash.add(lane.byCopyEngine);
   }
   return hash.value();
 }

@@ -51,7 +51,7 @@ inline constexpr unsigned kControlLane = 0;
 struct LaneShape {
   std::string name; // "gather", for messages
   unsigned ranks = 1, stride = 1;
-  bool isGather = false; // groups are gathered there: NCCL may do that by copy engines
+  bool byCopyEngine = false; // gathers of groups, which NCCL does by the devices' copy engines
 
   bool operator==(const LaneShape &) const = default;
 };

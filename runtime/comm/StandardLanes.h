@@ -21,11 +21,11 @@ inline constexpr unsigned kGatherLane = kControlLane + 1, kReduceLane = kControl
 inline std::vector<LaneShape> standardLanes(unsigned size, unsigned replicas = 1,
                                             unsigned chunkRanks = 1) {
   unsigned shards = size / replicas;
-  std::vector<LaneShape> lanes = {{"gather", shards, 1, /*isGather=*/true}, {"reduce", shards, 1}};
+  std::vector<LaneShape> lanes = {{"gather", shards, 1}, {"reduce", shards, 1}};
   if (replicas > 1 || chunkRanks > 1)
     lanes.push_back({"replicate", replicas, shards});
   if (chunkRanks > 1)
-    lanes.push_back({"chunk", chunkRanks, 1, /*isGather=*/true});
+    lanes.push_back({"chunk", chunkRanks, 1});
   return lanes;
 }
 

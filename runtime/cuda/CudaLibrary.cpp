@@ -5,7 +5,7 @@
 
 using namespace fsdp::rt;
 
-extern "C" DeviceBackend *fsdp_device_backend_7() {
+extern "C" DeviceBackend *fsdp_device_backend_8() {
   static CudaBackend backend(realCudaCalls);
   return &backend;
 }

@@ -24,6 +24,10 @@ struct ArenaReport {
 };
 } // namespace
 
+static bool gathersByCopyEngine(const std::vector<LaneShape> &lanes) {
+  return std::ranges::any_of(lanes, &LaneShape::byCopyEngine);
+}
+
 //===----------------------------------------------------------------------===//
 // Connecting
 //===----------------------------------------------------------------------===//
@@ -42,9 +46,10 @@ NcclCommunicator::connect(CudaDevice &device, std::unique_ptr<Communicator> cont
 }
 
 Status NcclCommunicator::initialize() {
-  if (options.copyEngineGathers && !options.oneHost)
-    return Status::error("--copy-engine-gathers: NCCL gathers by copy engines between devices of "
-                         "one host only, but the ranks run on several");
+  if (gathersByCopyEngine(lanes()) && !options.oneHost)
+    return Status::error("the step is compiled to gather by copy engines, which NCCL does between "
+                         "devices of one host only, but the ranks run on several: compile it with "
+                         "--transport kernels");
   if (Status status = connectRanks(); !status.ok())
     return status;
   for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane)
@@ -83,7 +88,7 @@ Status NcclCommunicator::split(unsigned lane) {
   config.blocking = 1;
   const std::string name = "fsdpc-" + lanes()[lane].name;
   config.commName = name.c_str(); // NCCL copies it
-  if (lanes()[lane].isGather && options.copyEngineGathers)
+  if (lanes()[lane].byCopyEngine)
     config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   std::string what = "NCCL cannot make the communicator of the " + laneName(lane);
   LaneRanks ranks = ranksOf(lane);
@@ -205,10 +210,10 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
       return status;
   bool isRegistered =
       std::ranges::any_of(states, [](const LaneState &state) { return state.window != nullptr; });
-  if (options.copyEngineGathers && size() > 1 && !isRegistered) {
-    status = Status::error("--copy-engine-gathers: NCCL gathers by copy engines in symmetric "
-                           "windows only, and there are none (" +
-                           note + ")");
+  if (gathersByCopyEngine(lanes()) && size() > 1 && !isRegistered) {
+    status = Status::error("the step is compiled to gather by copy engines, which NCCL does in "
+                           "symmetric windows only, but there are none (" +
+                           note + "): compile it with --transport kernels");
     abort(status);
     return status;
   }

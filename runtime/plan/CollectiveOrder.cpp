@@ -30,7 +30,8 @@ std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
     for (int64_t field : {entry.bytes, entry.count, entry.source, entry.destination})
       hash.add(static_cast<uint64_t>(field));
     const fsdp_communicator &communicator = plan.communicatorOf(entry);
-    for (uint64_t field : {entry.communicator, communicator.ranks, communicator.stride})
+    for (uint64_t field :
+         {entry.communicator, communicator.ranks, communicator.stride, communicator.by_copy_engine})
       hash.add(field);
     hash.add(entry.reduce_op);
     for (double divisor : {entry.predivide, entry.postdivide})

@@ -93,10 +93,14 @@ bool EntryValidator::checkArguments(const fsdp_entry &entry, const std::string &
 }
 
 bool EntryValidator::checkCommunicator(const fsdp_entry &start, const std::string &where) {
-  return index(start.communicator, plan.num_communicators, "communicator", where) &&
-         (view.communicatorOf(start).stream == start.stream ||
-          fail(where + ": on stream " + std::to_string(start.stream) + ", its communicator on " +
-               std::to_string(view.communicatorOf(start).stream)));
+  if (!index(start.communicator, plan.num_communicators, "communicator", where))
+    return false;
+  const fsdp_communicator &communicator = view.communicatorOf(start);
+  if (communicator.stream != start.stream)
+    return fail(where + ": on stream " + std::to_string(start.stream) + ", its communicator on " +
+                std::to_string(communicator.stream));
+  return !communicator.by_copy_engine || start.kind == FSDP_ALL_GATHER_START ||
+         fail(where + ": no gather, on a communicator of gathers by copy engines");
 }
 
 bool EntryValidator::meets(const fsdp_entry &start, uint64_t ranks, uint64_t stride,
@@ -120,6 +124,8 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
   const fsdp_communicator &communicator = view.communicatorOf(entry);
   if (entry.kind == FSDP_ALL_GATHER_START) {
     bool ofChunks = view.gathersChunks(entry);
+    if (ofChunks && communicator.by_copy_engine)
+      return fail(where + ": gathers chunks by copy engines");
     if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
       return false;
     if (isEncoded(entry)) {

@@ -136,6 +136,10 @@ bool Validator::checkCommunicators() {
     if (communicator.stream == FSDP_COMPUTE || communicator.stream > FSDP_REPLICATE)
       return fail(where + " (" + view.string(communicator.name) + "): on stream " +
                   std::to_string(communicator.stream));
+    if (communicator.by_copy_engine > (communicator.stream == FSDP_GATHER ? 1u : 0u))
+      return fail(where + " (" + view.string(communicator.name) + "): by_copy_engine is " +
+                  std::to_string(communicator.by_copy_engine) + " on stream " +
+                  std::to_string(communicator.stream));
   }
   return true;
 }

@@ -146,7 +146,8 @@ Status Comparison::checkSizes() const {
     return differs(std::to_string(plan.world_size) + " ranks of " + std::to_string(plan.replicas) +
                    " replicas");
   auto meets = [](const fsdp_communicator &a, const fsdp_communicator &b) {
-    return a.ranks == b.ranks && a.stride == b.stride && a.stream == b.stream;
+    return a.ranks == b.ranks && a.stride == b.stride && a.stream == b.stream &&
+           a.by_copy_engine == b.by_copy_engine;
   };
   if (!std::ranges::equal(own.communicators(), first.communicators(), meets))
     return differs("a table of " + std::to_string(plan.num_communicators) + " communicators");

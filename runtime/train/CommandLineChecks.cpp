@@ -95,8 +95,6 @@ Status CommandLine::checkDevice() {
                          (cuda ? " is for steps that offload something to the host, which this one "
                                  "does not"
                                : " is for --device cuda"));
-  if (options.copyEngineGathers && (!cuda || options.communicator == "fake"))
-    return Status::error("--copy-engine-gathers is for --communicator nccl");
   return checkFake();
 }
 

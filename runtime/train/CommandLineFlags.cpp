@@ -74,9 +74,6 @@ void CommandLine::addDeviceFlags() {
   group.choice("--pin-memory", pinMemory, "on|off",
                "off: what is offloaded to the host lies in ordinary memory, which a device copies "
                "more slowly, and steps are not graphs. Default: on");
-  group.flag("--copy-engine-gathers", options.copyEngineGathers,
-             "Gather by the devices' copy engines instead of kernels, with nccl on one host; "
-             "refused where NCCL cannot");
   group.whole("--fake-ranks", options.fakeRanks, "N", kMaximumThreads,
               "With --communicator fake: this process alone acts as rank 0 of N ranks, for "
               "measurements; what it trains is worth nothing. N must be " +

@@ -22,7 +22,6 @@ makeCommunicator(const PlanView &plan, const TrainOptions &options, DeviceBacken
     return control;
   NcclOptions nccl;
   nccl.communication = communicatorOptions(options, plan);
-  nccl.copyEngineGathers = options.copyEngineGathers;
   nccl.oneHost = oneHost;
   return backend->connectDevices(device, std::move(control), nccl);
 }

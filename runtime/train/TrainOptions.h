@@ -23,7 +23,6 @@ struct TrainOptions {
   std::string collectives;            // library that runs them; "": the communicator does
   std::string device = "cpu";         // or "cuda"
   std::string communicator; // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
-  bool copyEngineGathers = false;
   unsigned fakeRanks = 0; // of a fake communicator
   double fakeLatencyUs = 0;
   double fakeGbPerSec = 0;         // 0: as fast as copies are

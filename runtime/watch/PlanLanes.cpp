@@ -8,7 +8,7 @@ std::vector<LaneShape> fsdp::rt::lanesOf(const PlanView &plan) {
   std::vector<LaneShape> lanes;
   for (const fsdp_communicator &communicator : plan.communicators())
     lanes.push_back({plan.string(communicator.name), communicator.ranks, communicator.stride,
-                     communicator.stream == FSDP_GATHER});
+                     communicator.by_copy_engine != 0});
   return lanes;
 }
 

@@ -11,6 +11,7 @@ import harness
 from oracle import models, safetensors_io
 
 RANKS, STEPS = 2, 5
+FAST_COPIES = pathlib.Path(__file__).resolve().parents[1] / "Inputs" / "fast-copies.json"
 MODELS = {
     "convnet": models.Config("convnet", dim=16, image=8, batch=2),
     "gpt2": models.Config("gpt2", dim=32, seq=16, batch=2, dropout=0.1),
@@ -47,6 +48,8 @@ class Schedules(unittest.TestCase):
             f"schedule=auto {capped}",
             f"schedule=auto buckets=false {capped}",
             "schedule=auto device=h100",
+            "schedule=auto transport=copy-engine",
+            f"schedule=auto buckets=false transport=auto network={FAST_COPIES}",
             f"schedule=asap {capped}",
         ):
             with self.subTest(model=config.model, mesh=mesh, layout=layout, more=f"{options} {more}"):

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 19u
+#define FSDP_PLAN_ABI_VERSION 20u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -80,6 +80,8 @@ typedef struct fsdp_communicator {
   uint32_t axes; /* string: the mesh axes along which they meet: "dp"; "" if some neighbours do */
   uint32_t ranks, stride;
   uint32_t stream; /* fsdp_stream: on which the plan issues its collectives */
+  /* 1: gathers of whole groups, by the devices' copy engines; 0: whatever moves, kernels do that */
+  uint32_t by_copy_engine;
 } fsdp_communicator;
 
 /* A tensor of the step: a view of the arena at a fixed address. Two values may share bytes: a view

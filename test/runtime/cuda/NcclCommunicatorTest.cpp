@@ -157,31 +157,66 @@ TEST(NcclCommunicator, NoMemoryForTheArena) {
 // Copy-engine gathers
 //===----------------------------------------------------------------------===//
 
-// The gather lane alone gets the zero-CTA policy.
+/// Beside the lane of gathers by kernels one of gathers by copy engines, which comes last.
+static NcclOptions withCopyEngines(bool oneHost) {
+  std::vector<LaneShape> lanes = standardLanes(2);
+  lanes.push_back({"gather by copy engines", 2, 1, /*byCopyEngine=*/true});
+  return {.communication = {.lanes = lanes}, .oneHost = oneHost};
+}
+
+// The lane of copy engines alone gets the zero-CTA policy.
 TEST(NcclCommunicator, CopyEngineGathers) {
-  Connected connected(2, {.copyEngineGathers = true, .oneHost = true});
-  auto fresh = connectRanks(2, {.copyEngineGathers = true, .oneHost = true});
-  EXPECT_THAT(fresh[0]->calls.take(),
-              testing::IsSupersetOf({"ncclCommSplit c1 color=0 key=0 blocking=1 zero-CTA",
-                                     "ncclCommSplit c1 color=0 key=0 blocking=1"}));
+  Connected connected(2, withCopyEngines(/*oneHost=*/true));
+  auto fresh = connectRanks(2, withCopyEngines(/*oneHost=*/true));
+  std::vector<std::string> splits = fresh[0]->calls.take();
+  std::erase_if(splits, [](const std::string &call) { return !call.starts_with("ncclCommSplit"); });
+  EXPECT_THAT(splits, ElementsAre("ncclCommSplit c1 color=0 key=0 blocking=1",
+                                  "ncclCommSplit c1 color=0 key=0 blocking=1",
+                                  "ncclCommSplit c1 color=0 key=0 blocking=1 zero-CTA"));
   onEach(2, [&](unsigned rank) { EXPECT_TRUE(connected[rank].makeArena(100).ok()); });
+}
+
+// Both lanes of gathers may be on one stream, where they keep the order of issue.
+TEST(NcclCommunicator, CopyEngineGathersShareTheStream) {
+  Connected connected(2, withCopyEngines(/*oneHost=*/true));
+  constexpr unsigned kCopyLane = kReduceLane + 1;
+  std::byte *arena[2] = {};
+  onEach(2, [&](unsigned rank) {
+    EXPECT_TRUE(connected[rank].useStream(kCopyLane, *connected.streams[2 * rank]));
+    arena[rank] = *connected[rank].makeArena(8192);
+  });
+  connected.take(0);
+  onEach(2, [&](unsigned rank) {
+    for (unsigned lane : {kGatherLane, kCopyLane, kGatherLane})
+      EXPECT_TRUE(connected[rank].allGather(lane, arena[rank], arena[rank] + 512, 64).ok());
+  });
+  std::vector<std::string> gathers = connected.take(0);
+  std::erase_if(gathers,
+                [](const std::string &call) { return !call.starts_with("ncclAllGather"); });
+  ASSERT_EQ(gathers.size(), 3u);
+  EXPECT_THAT(gathers[0], HasSubstr("c2"));
+  EXPECT_THAT(gathers[1], HasSubstr("c4"));
+  auto streamOf = [](const std::string &call) { return call.substr(call.rfind(' ')); };
+  EXPECT_EQ(streamOf(gathers[0]), streamOf(gathers[1]));
+  EXPECT_EQ(gathers[2], gathers[0]);
 }
 
 // Without windows NCCL would silently gather by kernels: that is refused, as are several hosts.
 TEST(NcclCommunicator, CopyEngineGathersNeedWindows) {
-  Connected connected(2, {.copyEngineGathers = true, .oneHost = true});
+  Connected connected(2, withCopyEngines(/*oneHost=*/true));
   for (auto &rank : connected.ranks)
     rank->calls.supportsWindows = false;
   onEach(2, [&](unsigned rank) {
-    EXPECT_THAT(
-        connected[rank].makeArena(100).status().message(),
-        HasSubstr("--copy-engine-gathers: NCCL gathers by copy engines in symmetric windows "
-                  "only"));
+    EXPECT_THAT(connected[rank].makeArena(100).status().message(),
+                testing::AllOf(
+                    HasSubstr("gather by copy engines, which NCCL does in symmetric windows only"),
+                    HasSubstr("compile it with --transport kernels")));
   });
-  for (auto &rank : connectRanks(2, {.copyEngineGathers = true}))
-    EXPECT_THAT(rank->communicator.status().message(),
-                HasSubstr("--copy-engine-gathers: NCCL gathers by copy engines between devices of "
-                          "one host only"));
+  for (auto &rank : connectRanks(2, withCopyEngines(/*oneHost=*/false)))
+    EXPECT_THAT(
+        rank->communicator.status().message(),
+        HasSubstr("gather by copy engines, which NCCL does between devices of one host only, "
+                  "but the ranks run on several: compile it with --transport kernels"));
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,7 +39,7 @@ public:
 };
 } // namespace
 
-extern "C" DeviceBackend *fsdp_device_backend_7() {
+extern "C" DeviceBackend *fsdp_device_backend_8() {
   static RecordedBackend backend;
   return &backend;
 }

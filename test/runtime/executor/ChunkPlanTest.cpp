@@ -80,6 +80,10 @@ TEST(ChunkPlanTest, DamagedPlans) {
       {[&](ChunkPlan &plan) { gather(plan).communicator = 4; }, "communicator 4 of 4"},
       {[&](ChunkPlan &plan) { gather(plan).communicator = 1; },
        "on stream 1, its communicator on 2"},
+      {[&](ChunkPlan &plan) { communicators(plan)[1].by_copy_engine = 1; },
+       "communicator 1 (reduce): by_copy_engine is 1 on stream 2"},
+      {[&](ChunkPlan &plan) { communicators(plan)[3].by_copy_engine = 1; },
+       "gathers chunks by copy engines"},
       {[&](ChunkPlan &plan) { gather(plan).bytes = 32; },
        "gathers 32 bytes per rank, a chunk has 64"},
   };

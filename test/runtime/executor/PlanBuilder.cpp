@@ -361,7 +361,7 @@ void PlanBuilder::addCommunicators() {
   for (const fsdp::rt::LaneShape &lane :
        fsdp::rt::standardLanes(plan.world_size, plan.replicas, chunkRanks))
     communicatorTable.push_back({addString(lane.name), /*axes=*/0, lane.ranks, lane.stride,
-                                 streams[communicatorTable.size()]});
+                                 streams[communicatorTable.size()], lane.byCopyEngine});
 }
 
 fsdp_plan &PlanBuilder::finish(uint32_t loss) {

@@ -52,6 +52,23 @@ TEST(PlanTest, MoreHandlesThanEntries) {
                                std::to_string(small.builder.entryTable.size()) + " entries");
 }
 
+// Copy engines gather, and do nothing else.
+TEST(PlanTest, CopyEngines) {
+  SmallPlan right, wrong;
+  for (SmallPlan *small : {&right, &wrong}) {
+    small->builder.reduceScatter(small->group, small->gradients, small->shard);
+    small->builder.addCommunicators();
+    small->builder.communicatorTable[0].by_copy_engine = 1;
+  }
+  EXPECT_EQ(right.error(), "");
+  fsdp_entry &reduction = wrong.firstOf(FSDP_REDUCE_SCATTER_START);
+  reduction.stream = FSDP_GATHER;
+  reduction.communicator = 0;
+  EXPECT_NE(wrong.error().find("no gather, on a communicator of gathers by copy engines"),
+            std::string::npos)
+      << wrong.error();
+}
+
 // Replicas divide the ranks; an all-reduce over them has a stream of its own and goes on with a
 // reduce-scatter of its group, to its place.
 TEST(PlanTest, Replicas) {

@@ -40,16 +40,14 @@ TEST(DeviceOptions, Defaults) {
   auto command = parse("");
   ASSERT_TRUE(command.ok());
   EXPECT_EQ(command->options.device, "cpu");
-  EXPECT_FALSE(command->options.copyEngineGathers);
   EXPECT_EQ(command->options.graph, GraphMode::Automatic);
   EXPECT_FALSE(command->options.lossLag);
 }
 
 TEST(DeviceOptions, ReadsEveryFlag) {
-  auto command = parse("--device cuda --communicator nccl --copy-engine-gathers --cuda-graph off");
+  auto command = parse("--device cuda --communicator nccl --cuda-graph off");
   ASSERT_TRUE(command.ok()) << command.status().message();
   EXPECT_EQ(command->options.device, "cuda");
-  EXPECT_TRUE(command->options.copyEngineGathers);
   EXPECT_EQ(command->options.graph, GraphMode::Off);
   // Ranks that are threads have graphs if these are asked for.
   EXPECT_EQ(parse("--ranks 2 --device cuda")->options.graph, GraphMode::OffInThreads);
@@ -71,14 +69,11 @@ TEST(DeviceOptions, Refusals) {
   for (const char *communicator : {"local", "shm", "gloo"})
     EXPECT_THAT(refusal(std::string("--device cuda --communicator ") + communicator),
                 AllOf(HasSubstr(communicator), HasSubstr("memory of its own")));
-  EXPECT_THAT(refusal("--copy-engine-gathers"), HasSubstr("--copy-engine-gathers is for"));
   EXPECT_THAT(refusal("--cuda-graph auto"), HasSubstr("--cuda-graph auto is for --device cuda"));
   EXPECT_THAT(refusal("--pin-memory off"), HasSubstr("--pin-memory off is for --device cuda"));
   EXPECT_THAT(refusal("--device cuda --pin-memory off"),
               HasSubstr("--pin-memory off is for steps that offload something to the host"));
   EXPECT_THAT(refusal("--loss-lag 65"), HasSubstr("from 0 to 64"));
-  EXPECT_THAT(refusal("--device cuda --copy-engine-gathers " + fake),
-              HasSubstr("--copy-engine-gathers is for"));
   EXPECT_THAT(refusal("--fake-ranks 2"), HasSubstr("--fake-ranks 2 is for --communicator fake"));
   EXPECT_THAT(refusal("--fake-gb-per-s 3"), HasSubstr("--fake-gb-per-s 3 is for"));
   EXPECT_THAT(refusal("--fake-latency-us 3"), HasSubstr("--fake-latency-us 3 is for"));

@@ -273,8 +273,8 @@ void TinyPlan::finish() {
   plan.num_handles = handles;
   plan.arena_bytes = plan.peak_live_bytes = arenaBytes;
   plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8, 0};
-  communicators = {{string("gather"), plan.axis, ranks, 1, FSDP_GATHER},
-                   {string("reduce"), plan.axis, ranks, 1, FSDP_REDUCE}};
+  communicators = {{string("gather"), plan.axis, ranks, 1, FSDP_GATHER, 0},
+                   {string("reduce"), plan.axis, ranks, 1, FSDP_REDUCE, 0}};
   auto table = [](const auto &rows, auto &pointer, uint32_t &count) {
     pointer = rows.data();
     count = static_cast<uint32_t>(rows.size());
