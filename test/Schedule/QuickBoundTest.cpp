@@ -76,6 +76,21 @@ TEST(QuickBound, CountsOnlyGathersThatNoPlanAvoids) {
   EXPECT_EQ(quickBound(problem).makespanNs, 110 + 150);
 }
 
+// Each copy alone may stay beside every operation, but beside two of them there is room for one and
+// a half of two: twice half a copy is gathered again, which slows computation down.
+TEST(QuickBound, CopiesThatMayStayShareTheSlack) {
+  Problem problem = makeChain(2);
+  problem.operations.assign(8, {50, 10, 0});
+  problem.uses = {{0, 0, 0}, {1, 1, 1}, {0, 3, 3}, {1, 4, 4}, {0, 6, 6}, {1, 7, 7}};
+  problem.operations[2].liveBytes = problem.operations[5].liveBytes = 110;
+  problem.computeContention = 2;
+  double busyNs = 110 + 100;
+  EXPECT_EQ(quickBound(problem).makespanNs, 110 + 8 * 50 + (busyNs - 110) / 2);
+  problem.memoryCapBytes = 260;
+  busyNs += 50 + 50;
+  EXPECT_EQ(quickBound(problem).makespanNs, 110 + 8 * 50 + (busyNs - 110) / 2);
+}
+
 /// A gather of 110 ns, two operations of 50, gradients of 40 bytes ready after the first.
 static Problem makeReduction() {
   Problem problem = makeChain(1);

@@ -10,6 +10,7 @@
 #include "fsdp/Schedule/LowerBound.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace fsdp::schedule;
 
@@ -65,6 +66,36 @@ static double sumOfWork(const std::vector<Arc> &arcs) {
   return sum;
 }
 
+/// Copies that may be kept share the slack beside each operation of their gaps; what exceeds it is
+/// gathered again. Over operations of which no gap contains two, the bytes add up.
+static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
+  size_t n = windows.slackBytes.size();
+  std::vector<std::vector<const GatherWindow *>> beginning(n + 1), ending(n + 1);
+  for (const GatherWindow &gather : windows.gathers)
+    if (gather.keepable && gather.keptFrom < gather.first) {
+      beginning[gather.keptFrom].push_back(&gather);
+      ending[gather.first].push_back(&gather);
+    }
+  std::vector<int64_t> mostBytes(n + 1); // by position: over the operations before it
+  std::multiset<uint32_t> begins;        // of the gaps around the operation
+  int64_t gapBytes = 0;
+  for (size_t i = 0; i < n; ++i) {
+    for (const GatherWindow *gather : beginning[i]) {
+      begins.insert(gather->keptFrom);
+      gapBytes += gather->sizeBytes;
+    }
+    for (const GatherWindow *gather : ending[i]) {
+      begins.erase(begins.find(gather->keptFrom));
+      gapBytes -= gather->sizeBytes;
+    }
+    mostBytes[i + 1] = mostBytes[i];
+    if (gapBytes > windows.slackBytes[i])
+      mostBytes[i + 1] = std::max(mostBytes[i], mostBytes[*begins.begin()] + gapBytes -
+                                                    std::max<int64_t>(windows.slackBytes[i], 0));
+  }
+  return mostBytes.back();
+}
+
 /// By position, the least time from the step's start to the end of the operation before it. At a
 /// position, computation waits for reductions first, then gathers are launched.
 static std::vector<double> findHeads(const Problem &problem, std::vector<Arc> gathers,
@@ -103,7 +134,11 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
 
   // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
   double overlap = problem.oneLane ? 2 : problem.laneContention;
-  double gatherNs = sumOfWork(gathers), reduceNs = sumOfWork(reductions);
+  double leastNsPerByte = windows.gatherCost.nsPerByte; // they may be gathered from chunks
+  for (const GatherWindow &gather : windows.gathers)
+    leastNsPerByte = std::min(leastNsPerByte, gather.leastCost.nsPerByte);
+  double gatherNs = sumOfWork(gathers) + leastNsPerByte * double(findBytesGatheredAgain(windows));
+  double reduceNs = sumOfWork(reductions);
   double busyNs =
       std::max(gatherNs + (overlap - 1) * reduceNs, reduceNs + (overlap - 1) * gatherNs);
   // Computation is slower while a lane is busy, by a share of that while only copy engines are
