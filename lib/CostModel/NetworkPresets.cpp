@@ -20,8 +20,8 @@
 //               synchronizations of all ranks, and says that the zero-CTA policy "may sacrifice
 //               some performance" (its user guide, communicator CTA policy flags); no SM, so that
 //               computation is not slower. That overlapped products gain is reported
-//               (github.com/pytorch/pytorch/ pull/176613: 15 % of a microbenchmark on H100s), as
-//               are steps that become slower (github.com/NVIDIA/Megatron-LM/pull/5657).
+//               (pytorch/pytorch pull 176613: 15 % of a microbenchmark), as
+//               are steps that become slower (NVIDIA/Megatron-LM pull 5657).
 //   shared-memory   fsdp-profile --collectives --ranks 2 (shm) on two cores of a cloud machine's
 //   AMD
 //               EPYC, where a collective beside computation delays it by its own duration.

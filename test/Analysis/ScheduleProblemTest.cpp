@@ -91,6 +91,9 @@ protected:
     EXPECT_EQ(read.plan.gathers.size(), plan.gathers.size()) << what;
     EXPECT_EQ(read.plan.reductions.size(), plan.reductions.size()) << what;
     EXPECT_EQ(read.plan.shareLane, plan.shareLane) << what;
+    EXPECT_TRUE(llvm::equal(read.plan.gathers, plan.gathers, [](const auto &a, const auto &b) {
+      return a.byCopyEngine == b.byCopyEngine;
+    })) << what;
     // Kept uses may be read as one with the use before them.
     EXPECT_EQ(llvm::count(read.plan.chunked, 1), llvm::count(plan.chunked, 1)) << what;
   }
@@ -122,6 +125,9 @@ TEST_P(ScheduleProblemTest, OrdersOfPasses) {
         "mesh=dp=1",
         "mesh=dp=2 schedule=asap",
         "mesh=dp=2 schedule=auto",
+        "mesh=dp=2 transport=copy-engine",
+        "mesh=dp=2 schedule=asap layout=per-param transport=copy-engine",
+        "mesh=dp=2 schedule=auto transport=auto device=h100",
         "mesh=dp=1 offload-optimizer=all",
         "mesh=dp=2 offload-optimizer=all",
         "mesh=dp=2 schedule=auto offload-optimizer=all",
@@ -150,7 +156,8 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
   using enum FusionChoice;
   for (auto [ranks, more, fusion] :
        {std::tuple(2, "", Off), std::tuple(2, "", Fast), std::tuple(2, "", Exact),
-        std::tuple(8, "", Off), std::tuple(2, " offload-optimizer=all", Off),
+        std::tuple(8, "", Off), std::tuple(8, " transport=auto", Off),
+        std::tuple(2, " transport=copy-engine", Off), std::tuple(2, " offload-optimizer=all", Off),
         std::tuple(2, " offload-activations=all", Off),
         std::tuple(2, " offload-activations=all", Fast),
         std::tuple(2, " offload-activations=all offload-optimizer=all", Off),

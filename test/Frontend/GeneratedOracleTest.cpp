@@ -83,6 +83,8 @@ static Configuration drawConfiguration(uint64_t seed) {
   else if (hasState && c.optimizer.kind != OptimizerKind::SGD)
     c.optimizer.stateDtypes =
         draw(Dtypes(), Dtypes{{"", "bfloat16"}}, Dtypes{{"exp_avg", "bfloat16"}});
+  c.transport = draw(Transport::Kernels, Transport::CopyEngine,
+                     c.schedule == ScheduleChoice::Auto ? Transport::Auto : Transport::Kernels);
   return c;
 }
 

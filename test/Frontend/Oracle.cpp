@@ -35,6 +35,8 @@ std::string Configuration::describe() const {
             (isInterleaved ? " 1f1b" : "");
   if (rootShards)
     text += " root-shard=" + std::to_string(rootShards);
+  if (transport != Transport::Kernels)
+    text += " by " + stringifyTransport(transport).str();
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
   return text + (encodes ? " encoded" : "") + (chunks ? " chunks" : "") +
@@ -186,6 +188,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.offloadOptimizer = c.offload ? OffloadPolicy::All : OffloadPolicy::None;
   options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;
+  options.transport = c.transport;
   llvm::FileRemover remover;
   if (c.encodes || c.isInterleaved || c.rootShards > 0) {
     llvm::SmallString<64> config;

@@ -25,6 +25,7 @@ struct Configuration {
   std::string reshard = {}, prefetch = {}, reduceDtype = {}; // as the flags; empty: default
   RecomputePolicy recompute = RecomputePolicy::Auto;
   bool offload = false, offloadParameters = false, buckets = true;
+  Transport transport = Transport::Kernels;
   FusionChoice fusion = FusionChoice::Off; // of planned steps
   unsigned microbatches = 1;
   GradientSync gradientSync = GradientSync::Each;

@@ -77,7 +77,6 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
   pipeline.offloadOptimizer = getOffload(options).optimizer;
   pipeline.offloadActivations = getOffload(options).activations;
-  pipeline.transport = options.transport;
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
   pipeline.buckets = options.buckets;
@@ -102,6 +101,9 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
     pipeline.recompute = RecomputePolicy::None;
   else
     setTraining(options, pipeline);
+  // No search decides in an evaluation.
+  if (!step.capture.isEvaluation || options.transport != Transport::Auto)
+    pipeline.transport = options.transport;
   if (step.source.empty() && mesh == 0)
     pipeline.report = options.report;
   pipeline.fusion = options.fusion;

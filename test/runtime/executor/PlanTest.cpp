@@ -56,7 +56,7 @@ TEST(PlanTest, MoreHandlesThanEntries) {
 TEST(PlanTest, CopyEngines) {
   SmallPlan right, wrong;
   for (SmallPlan *small : {&right, &wrong}) {
-    small->builder.reduceScatter(small->group, small->gradients, small->shard);
+    small->builder.wait(small->builder.reduceScatter(small->group, small->gradients, small->shard));
     small->builder.addCommunicators();
     small->builder.communicatorTable[0].by_copy_engine = 1;
   }
