@@ -263,21 +263,28 @@ FailureOr<Candidate> ChooseRecomputePass::choose(int64_t capBytes) {
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
-  // Nothing comes first: it is named if the rest saves nothing.
-  SmallVector<SmallVector<RecomputeStep>> candidates(1);
-  llvm::append_range(candidates, ladders);
-  for (SmallVector<RecomputeStep> &steps : candidates) {
-    Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};
-    if (offload != OffloadPolicy::None)
-      candidate.offload = OffloadPolicy::All;
-    if (offload == OffloadPolicy::Auto)
-      candidate.whyOffloaded = kForMemory;
-    std::optional<int64_t> bytes = findPeak(candidate);
-    if (bytes && (!leastBytes || *bytes < *leastBytes)) {
-      least = candidate;
-      leastBytes = bytes;
+  auto tryAll = [&] {
+    // Nothing comes first: it is named if the rest saves nothing.
+    SmallVector<SmallVector<RecomputeStep>> candidates(1);
+    llvm::append_range(candidates, ladders);
+    for (SmallVector<RecomputeStep> &steps : candidates) {
+      Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};
+      if (offload != OffloadPolicy::None)
+        candidate.offload = OffloadPolicy::All;
+      if (offload == OffloadPolicy::Auto)
+        candidate.whyOffloaded = kForMemory;
+      std::optional<int64_t> bytes = findPeak(candidate);
+      if (bytes && (!leastBytes || *bytes < *leastBytes)) {
+        least = candidate;
+        leastBytes = bytes;
+      }
     }
-  }
+  };
+  tryAll();
+  // The ladders are of the step without kernels where the choice is free.
+  kernels = fusion;
+  if (fusion == FusionChoice::Auto && succeeded(findLadders()))
+    tryAll();
   return least;
 }
 

@@ -51,32 +51,41 @@ private:
 } // namespace
 
 /// Of the module, which has been fused, or, where the choice is free and only that fits, of the
-/// step without kernels, which the module becomes.
+/// step without kernels, which the module becomes. Where neither fits, the refusal is of the one
+/// that needs less.
 FailureOr<std::optional<FoundSchedule>>
 OptimizeSchedulePass::findSchedule(const ScheduleSearch &search, ModuleOp unfused) {
   ModuleOp module = getOperation();
-  auto findPeak = [&](const StepChange &change) {
-    return findLeastPeak(unfused, search.getCosts(), change, fusion);
+  const bool isFree = fusion == FusionChoice::Auto && memoryCap != "0";
+  auto findPeakWith = [&](FusionChoice kernels, const StepChange &change) {
+    constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+    return findLeastPeak(unfused, search.getCosts(), change, kernels).value_or(kNone);
   };
-  if (fusion != FusionChoice::Auto || memoryCap == "0")
+  auto findPeak = [&](const StepChange &change) -> std::optional<int64_t> {
+    int64_t bytes = findPeakWith(fusion, change);
+    return isFree ? std::min(bytes, findPeakWith(FusionChoice::Off, change)) : bytes;
+  };
+  if (!isFree)
     return search.run(module, findPeak);
+  OwningOpRef<ModuleOp> refused = module.clone(), plain = unfused.clone();
   std::vector<Diagnostic> messages;
-  auto runQuietly = [&](ModuleOp step, std::vector<Diagnostic> *told) {
+  auto runQuietly = [&](ModuleOp step) {
+    messages.clear();
     ScopedDiagnosticHandler quiet(&getContext(), [&](Diagnostic &diag) {
-      if (told)
-        told->push_back(std::move(diag));
+      messages.push_back(std::move(diag));
       return success();
     });
-    return search.run(step, told ? FindLeastPeak(findPeak) : nullptr);
+    return search.run(step);
   };
-  FailureOr<std::optional<FoundSchedule>> found = runQuietly(module, &messages);
+  FailureOr<std::optional<FoundSchedule>> found = runQuietly(module);
   if (failed(found)) {
-    OwningOpRef<ModuleOp> plain = unfused.clone();
-    found = runQuietly(*plain, nullptr);
-    if (succeeded(found)) {
-      leaveOutKernels(module, *plain);
-      return found;
+    found = runQuietly(*plain);
+    if (failed(found)) {
+      if (findPeakWith(FusionChoice::Off, {}) < findPeakWith(fusion, {}))
+        refused = unfused.clone();
+      return search.run(*refused, findPeak);
     }
+    leaveOutKernels(module, *plain);
   }
   for (Diagnostic &diag : messages)
     getContext().getDiagEngine().emit(std::move(diag));
