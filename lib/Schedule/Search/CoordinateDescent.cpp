@@ -230,6 +230,8 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
 
 /// All by kernels, all by copy engines, or the large ones.
 void CoordinateDescent::descendTransports() {
+  if (!problem.hasTransports())
+    return;
   constexpr double kNone = std::numeric_limits<double>::infinity();
   descend(&Recipe::copyEngineBytes, {kNone, 0.});
   for (const Mesh &mesh : problem.meshes)
@@ -241,8 +243,7 @@ void CoordinateDescent::descendTransports() {
 void CoordinateDescent::descendAll() {
   for (size_t i = 0; i < orders.size(); ++i)
     descendKeeps(orders[i], /*byBound=*/i == 1);
-  if (problem.hasTransports())
-    descendTransports();
+  descendTransports();
   descendMerging(&Recipe::gathers, latencyBytes(problem.meshes.front().gatherCost));
   descendMerging(&Recipe::reductions, latencyBytes(problem.meshes.front().reduceCost));
   bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
@@ -275,6 +276,7 @@ void CoordinateDescent::run() {
   tryRecipe(start);
   if (current.kept.empty())
     return;
+  descendTransports();
   descendRounds();
   if (space.mayChunk.empty())
     return;
