@@ -41,7 +41,7 @@ TEST(Exhaustive, TheListSchedulerFindsTheBestPositions) {
       problem.memoryCapBytes = caps[i];
       Random random(seed);
       double best = INFINITY;
-      for (int trial = 0; trial < 500; ++trial) {
+      for (int trial = 0; trial < 600; ++trial) {
         ListScheduleResult result = listSchedule(problem, makeRandomDecisions(problem, random));
         if (result.plan)
           best = std::min(best, result.makespanNs);
@@ -54,5 +54,5 @@ TEST(Exhaustive, TheListSchedulerFindsTheBestPositions) {
     }
   }
   EXPECT_LT(std::exp(logarithms / numCases), 1.002);
-  EXPECT_GT(numOptimal, numCases * 96 / 100);
+  EXPECT_GT(numOptimal, numCases * 97 / 100);
 }

@@ -78,7 +78,7 @@
 // PLAN: bwd update @layers.1 with 16 f32 at [[#PLACE]]
 
 // What it is expected to take: 10 us and, in a tree of two devices of one host, a hop there and back.
-// EXPECTED: all_reduce.start @layers.1 {{.*}}, expected 13800 ns
+// EXPECTED: all_reduce.start @layers.1 {{.*}}, expected 16500 ns
 
 // A schedule that is searched for launches them behind the reductions, in the same buckets, and waits
 // for each before the update that needs it.
