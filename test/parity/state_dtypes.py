@@ -99,6 +99,12 @@ class StateDtypes(harness.Comparison):
         run, expected = self.expect(workspace)
         self.check(workspace, run, expected, 2, ["flat"], "", ["local"], config=config)
 
+        for dtype, message in (
+            ("momentum_buffer=bfloat16", "adamw has no state 'momentum_buffer', it has exp_avg, exp_avg_sq"),
+            ("float16", "the dtype of optimizer state is 'float16', expected float32 or bfloat16"),
+        ):
+            self.assert_fails(message, workspace.capture, flags=["--optimizer-state-dtype", dtype])
+
     def train(self, workspace, binary, *arguments, init=True):
         log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
         for path in (log, save):
