@@ -169,6 +169,13 @@ SmallVector<int64_t> GroupInfo::getHostPlaces() const {
   return offsets;
 }
 
+int64_t GroupInfo::getFetchedBytes() const {
+  int64_t bytes = 0;
+  for (const HostPart &part : getHostParts())
+    bytes += part.fetchedBytes;
+  return bytes;
+}
+
 std::optional<std::string> GroupInfo::explainPlaces() const {
   GroupOp group = op; // accessors of operations are not const
   PlacesAttr places = group.getPlacesAttr();

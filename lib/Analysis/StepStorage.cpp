@@ -51,7 +51,7 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   case BufferCategory::Chunk:
     return group.getChunkBytes();
   default:
-    return group.getStateBytes(); // of the optimizer
+    return group.getFetchedBytes(); // what updates take from the host
   }
 }
 

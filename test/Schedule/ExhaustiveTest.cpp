@@ -41,7 +41,7 @@ TEST(Exhaustive, TheListSchedulerFindsTheBestPositions) {
       problem.memoryCapBytes = caps[i];
       Random random(seed);
       double best = INFINITY;
-      for (int trial = 0; trial < 600; ++trial) {
+      for (int trial = 0; trial < 1500; ++trial) {
         ListScheduleResult result = listSchedule(problem, makeRandomDecisions(problem, random));
         if (result.plan)
           best = std::min(best, result.makespanNs);

@@ -89,6 +89,7 @@ struct GroupInfo {
   /// What lies on the host: the shard of the parameters, the optimizer's states, the copy that is
   /// gathered. Its places there, and those to which it is fetched, are in this order.
   std::vector<HostPart> getHostParts() const;
+  int64_t getFetchedBytes() const; // of all of these
   /// The places on the host of a planned group's parts.
   llvm::SmallVector<int64_t> getHostPlaces() const;
   /// What is wrong with the places of a planned group in the arena and on the host: "has no place
