@@ -14,10 +14,10 @@
 //   attention torch's flash attention on H100 runs at 287 to 304 TFLOPS for heads of 128
 //             (github.com/pytorch/benchmark/pull/2296); FlashAttention-2 at 50 to 73 % on A100
 //             (arXiv 2307.08691), its backward less. B200: H100's fraction, no measurement found.
-//   500 W     H100 SXM with 96 GB of HBM2e at 2.4 TB/s and a power limit of 500 W, on which torchtitan
-//             publishes its figures (benchmarks/llama3_h100_202412_torchtitan.md). The fractions of
-//             products and attention are h100's times 0.83, which reproduces one of these figures:
-//             docs/costs.md.
+//   500 W     H100 SXM with 96 GB of HBM2e at 2.4 TB/s and a power limit of 500 W, on which
+//             torchtitan publishes its figures (benchmarks/llama3_h100_202412_torchtitan.md). The
+//             fractions of products and attention are h100's times 0.83, which reproduces one of
+//             these figures: docs/costs.md.
 //   traffic   streaming kernels reach about 0.9 of the data sheet's bandwidth. An estimate.
 //   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100: 4.0,
 //             64 GB/s). Copies of pinned memory reach about 0.85 of a direction (packet headers,
@@ -41,6 +41,7 @@ using namespace mlir;
 using namespace fsdp::cost;
 
 static constexpr int64_t kMiB = int64_t(1) << 20;
+static constexpr int64_t kReservedBytes = 1344 * kMiB;
 
 static constexpr Device kDevices[] = {
     {.name = "a100",
@@ -56,7 +57,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2500,
      .memoryBytes = 81920 * kMiB,
-     .reservedBytes = 1344 * kMiB,
+     .reservedBytes = kReservedBytes,
      .network = "dgx-a100"},
     {.name = "h100",
      .fullName = "NVIDIA H100 SXM",
@@ -71,7 +72,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 81559 * kMiB,
-     .reservedBytes = 1344 * kMiB,
+     .reservedBytes = kReservedBytes,
      .network = "dgx-h100"},
     {.name = "h100-500w",
      .fullName = "NVIDIA H100 SXM 96GB at 500 W",
@@ -86,7 +87,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 97871 * kMiB,
-     .reservedBytes = 1344 * kMiB,
+     .reservedBytes = kReservedBytes,
      .network = "dgx-h100"},
     {.name = "h200",
      .fullName = "NVIDIA H200 SXM",
@@ -101,7 +102,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 143771 * kMiB,
-     .reservedBytes = 1344 * kMiB,
+     .reservedBytes = kReservedBytes,
      .network = "dgx-h200"},
     {.name = "b200",
      .fullName = "NVIDIA HGX B200",
@@ -116,7 +117,7 @@ static constexpr Device kDevices[] = {
      .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 183359 * kMiB,
-     .reservedBytes = 1344 * kMiB,
+     .reservedBytes = kReservedBytes,
      .network = "dgx-b200"},
     {.name = "cpu",
      .fullName = "one thread of a server CPU",

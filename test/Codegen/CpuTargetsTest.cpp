@@ -11,7 +11,6 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <gtest/gtest.h>
@@ -48,14 +47,10 @@ TEST(CpuTargets, ArmHasItsBaseline) {
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<aten::AtenDialect, FsdpDialect>();
-  std::vector<RandomKernel> drawn;
+  const std::vector<RandomKernel> drawn = drawKernels(context);
   std::vector<KernelOp> kernels;
-  for (unsigned seed = 1; seed <= 20; ++seed) {
-    std::mt19937 random(seed);
-    at::manual_seed(seed);
-    drawn.push_back(drawKernel(context, seed % 2 ? Rounding::Exact : Rounding::Fast, random));
-    kernels.push_back(drawn.back().kernel);
-  }
+  for (const RandomKernel &one : drawn)
+    kernels.push_back(one.kernel);
   const llvm::Triple triple("aarch64-unknown-linux-gnu");
   FailureOr<codegen::CpuKernels> built = codegen::buildCpuKernels(kernels, triple);
   ASSERT_TRUE(succeeded(built));

@@ -3,7 +3,6 @@
 #include "RandomKernel.h"
 #include "fsdp/Codegen/PtxKernels.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <gtest/gtest.h>
@@ -26,14 +25,10 @@ TEST(Ptx, AssemblesForEveryChip) {
     SCOPED_TRACE(chip);
     MLIRContext context(MLIRContext::Threading::DISABLED);
     context.loadDialect<aten::AtenDialect, FsdpDialect>();
-    std::vector<RandomKernel> drawn;
+    const std::vector<RandomKernel> drawn = drawKernels(context);
     std::vector<KernelOp> kernels;
-    for (unsigned seed = 1; seed <= 20; ++seed) {
-      std::mt19937 random(seed);
-      at::manual_seed(seed);
-      drawn.push_back(drawKernel(context, seed % 2 ? Rounding::Exact : Rounding::Fast, random));
-      kernels.push_back(drawn.back().kernel);
-    }
+    for (const RandomKernel &one : drawn)
+      kernels.push_back(one.kernel);
     FailureOr<codegen::PtxKernels> built = codegen::buildPtxKernels(kernels, chip);
     ASSERT_TRUE(succeeded(built));
     for (const codegen::PtxKernel &kernel : built->kernels)

@@ -8,6 +8,7 @@
 #include "fsdp/Codegen/ScalarCode.h"
 #include "fsdp/IR/TensorLayout.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
@@ -473,6 +474,16 @@ RandomKernel Drawer::run() {
 
 RandomKernel fsdp::test::drawKernel(MLIRContext &context, Rounding rounding, std::mt19937 &random) {
   return Drawer(context, rounding, random).run();
+}
+
+std::vector<RandomKernel> fsdp::test::drawKernels(MLIRContext &context) {
+  std::vector<RandomKernel> drawn;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    std::mt19937 random(seed);
+    at::manual_seed(seed);
+    drawn.push_back(drawKernel(context, seed % 2 ? Rounding::Exact : Rounding::Fast, random));
+  }
+  return drawn;
 }
 
 void fsdp::test::checkBound(const at::Tensor &got, const at::Tensor &single,

@@ -8,7 +8,8 @@ the next command or the end of the block, is its output: `...` as a line stands 
 line for any text, and `~` before a figure says that it differs between machines or runs. Spaces count as one.
 A command must succeed, unless the page shows an error; fsdp-diff's status 1 says that files differ. All commands
 run in one folder, in order; those of a block behind `<!-- slow -->` with --all only. --update writes what commands
-print now into the pages: lines that differ in figures alone, and whole outputs where nothing is left out.
+print now into the pages: lines that differ in figures alone, and whole outputs where nothing is left out. Read the
+page's diff: a line of a table may be another row than before.
 """
 
 import argparse

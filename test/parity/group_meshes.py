@@ -119,7 +119,7 @@ class GroupMeshes(harness.Comparison):
 
 class Resumed(resume.Case):
     def prepare_meshes(self):
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         path = workspace.folder / "config.yaml"
         path.write_text(config_of(MIXED))
         return workspace, path

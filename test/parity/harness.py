@@ -300,15 +300,23 @@ class Case(unittest.TestCase):
         self.assertIn(message, str(raised.exception))
 
 
-class Comparison(Case):
-    """Compares compiled steps with FSDP2."""
+class WorkspaceCase(Case):
+    """Works in workspaces that are removed behind it."""
 
-    def workspace(self, config, optimizer=ADAMW, capture=(), samples=26):
-        """One with a captured step; `capture`: flags of the capture."""
-        workspace = Workspace(config, optimizer, samples)
+    samples = 52
+
+    def workspace(self, config, optimizer=ADAMW, capture=(), samples=None):
+        """One with a captured step; `capture`: flags of the capture; `samples`: another number of them."""
+        workspace = Workspace(config, optimizer, samples or self.samples)
         self.addCleanup(workspace.remove)
         workspace.capture(flags=capture)
         return workspace
+
+
+class Comparison(WorkspaceCase):
+    """Compares compiled steps with FSDP2."""
+
+    samples = 26
 
     def expect(self, workspace, ranks=2, groups=("layers.*",), steps=4, **options):
         """The run of FSDP2, and its outcome: what oracle.execute says of it."""

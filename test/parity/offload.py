@@ -14,7 +14,7 @@ GPT2 = models.Config("gpt2", dim=32, seq=16, batch=2, dropout=0.1)
 
 class Offload(Offloading):
     def check(self, optimizer, ranks, more=""):
-        workspace = self.prepare(GPT2, optimizer)
+        workspace = self.workspace(GPT2, optimizer)
         kept, _, losses, final = self.train(workspace, ranks, more)
         planned, report, *others = self.train(workspace, ranks, f"{more} offload-optimizer=all")
         self.assertEqual(others[0], losses)
@@ -45,7 +45,7 @@ class Offload(Offloading):
                 self.check(harness.ADAMW, 2, more)
 
     def test_meshes_and_layouts(self):
-        workspace = self.prepare(GPT2)
+        workspace = self.workspace(GPT2)
         for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param")):
             with self.subTest(mesh=mesh, layout=layout):
                 *_, losses, final = self.train(workspace, ranks, "", mesh, layout)
@@ -57,7 +57,7 @@ class Offload(Offloading):
     def test_last_resort(self):
         """Under a cap that no recomputation fits, `auto` offloads; under one that some fits, it does
         not."""
-        workspace = self.prepare(GPT2)
+        workspace = self.workspace(GPT2)
         *_, losses, final = self.train(workspace, 2, "")
 
         def least(more):

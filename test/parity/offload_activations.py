@@ -32,7 +32,7 @@ class OffloadActivations(Offloading):
 
     def test_bitwise_equal(self):
         for config in (GPT2, LLAMA):
-            workspace = self.prepare(config)
+            workspace = self.workspace(config)
             for ranks in (1, 2):
                 with self.subTest(model=config.model, ranks=ranks):
                     saved, planned = self.check(workspace, ranks)
@@ -40,33 +40,33 @@ class OffloadActivations(Offloading):
                     self.assertGreater(module_number(planned, "host_arena_bytes"), 0)
 
     def test_searched(self):
-        workspace = self.prepare(GPT2)
+        workspace = self.workspace(GPT2)
         for more in ("schedule=auto", "schedule=asap", "schedule=auto offload-optimizer=all"):
             with self.subTest(more):
                 self.check(workspace, 2, more)
 
     def test_recomputed(self):
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         for policy in ("none", "cheap", "selected", "full"):
             with self.subTest(policy):
                 self.check(workspace, 2, f"recompute={policy}")
 
     def test_meshes_and_layouts(self):
-        workspace = self.prepare(GPT2)
+        workspace = self.workspace(GPT2)
         for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param"),
                                     (1, "dp=1", "per-param")):  # fmt: skip
             with self.subTest(mesh=mesh, layout=layout):
                 self.check(workspace, ranks, mesh=mesh, layout=layout)
 
     def test_accumulation_and_clipping(self):
-        workspace = self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"])
+        workspace = self.workspace(LLAMA, capture=["--clip-grad-norm", "0.1"])
         for more in ("microbatches=2", "microbatches=2 gradient-sync=last schedule=auto",
                      "microbatches=2 offload-policy=cpu"):  # fmt: skip
             with self.subTest(more):
                 self.check(workspace, 2, more)
 
     def test_interleaved(self):
-        workspace = self.prepare(models.Config("staged", dim=128, layers=4, batch=4))
+        workspace = self.workspace(models.Config("staged", dim=128, layers=4, batch=4))
         config = workspace.folder / "groups.yaml"
         config.write_text("groups: [{modules: ['stages.*']}]\n")
         stages = ",".join(f"stages.{i}" for i in range(4))
@@ -74,22 +74,22 @@ class OffloadActivations(Offloading):
         self.check(workspace, 2, more, config=config)
 
     def test_mixed_precision(self):
-        workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])
+        workspace = self.workspace(MLP, capture=["--param-dtype", "bfloat16"])
         self.check(workspace, 2, "param-dtype=bfloat16 reduce-dtype=float32")
 
     def test_fused(self):
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         self.check(workspace, 2, "fusion=exact")
 
     def test_described(self):
-        binary = self.prepare(LLAMA).compile(2, more="offload-activations=all")
+        binary = self.workspace(LLAMA).compile(2, more="offload-activations=all")
         described = harness.run([binary, "--describe"]).stdout
         self.assertRegex(described, r"\n  on the host: \S+ \w+ of gradients and activations\n")
 
     def test_decided(self):
         """Under a cap that asks for recomputation `auto` finds a schedule that is no slower; under a larger one it leaves
         everything in the arena."""
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         kept, _, losses, final = self.train(workspace, 2, "schedule=auto device=h100")
         peak = module_number(kept, "peak_live_bytes")
         for cap, is_offloaded in ((peak * 9 // 10, True), (peak * 11 // 10, False)):
@@ -106,7 +106,7 @@ class OffloadActivations(Offloading):
 
     def test_beside_fsdp2(self):
         """Some blocks on the host, by the file; FSDP2, which knows no such thing, with the same groups."""
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         config = workspace.folder / "groups.yaml"
         blocks = [f"layers.{i}" for i in range(4)]
         config.write_text(json.dumps({

@@ -33,7 +33,7 @@ class OffloadPolicy(Offloading):
 
     def test_bitwise_equal(self):
         for optimizer in (PLAIN_SGD, harness.SGD, harness.ADAMW):
-            workspace = self.prepare(GPT2, optimizer)
+            workspace = self.workspace(GPT2, optimizer)
             for ranks in (1, 2, 3):
                 with self.subTest(optimizer=optimizer, ranks=ranks):
                     saved, planned = self.check(workspace, ranks)
@@ -41,24 +41,24 @@ class OffloadPolicy(Offloading):
                     self.assertNotIn("places shard", planned.read_text())
 
     def test_less_than_states(self):
-        saved, _ = self.check(self.prepare(LLAMA), 2, against="offload-optimizer=all")
+        saved, _ = self.check(self.workspace(LLAMA), 2, against="offload-optimizer=all")
         self.assertGreater(saved, 0)
 
     def test_described(self):
         """What lies on the host is parameters and state; without states parameters alone."""
         for optimizer, state in ((harness.ADAMW, r", \S+ \w+ of optimizer state"), (PLAIN_SGD, "")):
-            binary = self.prepare(LLAMA, optimizer).compile(2, more="offload-policy=cpu")
+            binary = self.workspace(LLAMA, optimizer).compile(2, more="offload-policy=cpu")
             described = harness.run([binary, "--describe"]).stdout
             self.assertRegex(described, rf"\n  on the host: \S+ \w+ of parameters{state}\n")
 
     def test_searched(self):
-        workspace = self.prepare(GPT2)
+        workspace = self.workspace(GPT2)
         for more in ("schedule=auto", "schedule=asap"):
             with self.subTest(more):
                 self.check(workspace, 2, more)
 
     def test_meshes_and_layouts(self):
-        workspace = self.prepare(GPT2)
+        workspace = self.workspace(GPT2)
         for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param"),
                                     (1, "dp=1", "per-param")):  # fmt: skip
             with self.subTest(mesh=mesh, layout=layout):
@@ -66,12 +66,12 @@ class OffloadPolicy(Offloading):
         self.check(workspace, 4, reshard="2")
 
     def test_mixed_precision(self):
-        workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])
+        workspace = self.workspace(MLP, capture=["--param-dtype", "bfloat16"])
         for ranks in (1, 2):
             self.check(workspace, ranks, "param-dtype=bfloat16 reduce-dtype=float32")
 
     def test_accumulation_and_clipping(self):
-        workspace = self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"])
+        workspace = self.workspace(LLAMA, capture=["--clip-grad-norm", "0.1"])
         for ranks, mesh in ((1, "dp=1"), (2, "dp=2"), (4, "replicate=2,shard=2")):
             for sync in ("each", "last"):
                 with self.subTest(mesh=mesh, sync=sync):
@@ -85,9 +85,9 @@ class OffloadPolicy(Offloading):
     def test_waiting_gradients(self):
         """While they wait for the norm of all, they take no memory either."""
         config = models.Config("mlp", dim=64, layers=4, batch=1)
-        clips = self.prepare(config, flags=["--clip-grad-norm", "0.1"])
+        clips = self.workspace(config, capture=["--clip-grad-norm", "0.1"])
         with_norm, planned = self.check(clips, 2)
-        without, plain = self.check(self.prepare(config), 2)
+        without, plain = self.check(self.workspace(config), 2)
         self.assertGreater(with_norm, without)
         self.assertGreater(planned.read_text().count("fsdp.shard_norm 2("), 3)
         self.assertNotIn("fsdp.store.start", plain.read_text())
@@ -97,13 +97,13 @@ class OffloadPolicy(Offloading):
     def test_frozen(self):
         config = models.Config("llama", dim=24, heads=2, layers=2, vocab=50, batch=2,
                                frozen=["layers.*.attn.*", "tok.*"])  # fmt: skip
-        self.check(self.prepare(config), 2)
+        self.check(self.workspace(config), 2)
         config = models.Config("mlp", dim=16, layers=3, batch=2, frozen=["layers.*.down.*"])
-        workspace = self.prepare(config, flags=["--param-dtype", "bfloat16"])
+        workspace = self.workspace(config, capture=["--param-dtype", "bfloat16"])
         self.check(workspace, 2, "param-dtype=bfloat16")
 
     def test_find_nan(self):
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         binary = workspace.compile(2, more="offload-policy=cpu")
         with self.assertRaises(harness.CommandFailed) as refused:
             harness.run([binary, "--ranks", 2, "--data", workspace.data, "--init", workspace.weights,
@@ -113,7 +113,7 @@ class OffloadPolicy(Offloading):
 
     def test_beside_fsdp2(self):
         """Some groups on the host, the others not; FSDP2 with the same policies."""
-        workspace = self.prepare(LLAMA)
+        workspace = self.workspace(LLAMA)
         config = workspace.folder / "groups.yaml"
         config.write_text(json.dumps({
             "groups": [{"modules": ["layers.0"], "offload_policy": "cpu"}, {"modules": ["layers.1"]},

@@ -3,7 +3,6 @@ module is asked for bytes."""
 
 import json
 import re
-import unittest
 
 import harness
 from oracle import safetensors_io
@@ -15,13 +14,7 @@ def module_number(planned, attribute):
     return int(re.search(rf"fsdp\.{attribute} = (\d+)", planned.read_text())[1])
 
 
-class Offloading(unittest.TestCase):
-    def prepare(self, config, optimizer=harness.ADAMW, flags=()):
-        workspace = harness.Workspace(config, optimizer)
-        self.addCleanup(workspace.remove)
-        workspace.capture(flags=flags)
-        return workspace
-
+class Offloading(harness.WorkspaceCase):
     def train(self, workspace, ranks, more, mesh=None, layout="flat", config=None, reshard=None, flags=()):
         """Planned module, report, losses by step and rank, parameters and buffers afterwards. `flags`: of the run."""
         if reshard is None:

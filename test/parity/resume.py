@@ -21,13 +21,7 @@ MLP = models.Config("mlp", dim=16, layers=3, batch=2)
 STAGED = models.Config("staged", dim=16, layers=2, batch=2)
 
 
-class Case(unittest.TestCase):
-    def prepare(self, config, optimizer=harness.ADAMW, flags=()):
-        workspace = harness.Workspace(config, optimizer)
-        self.addCleanup(workspace.remove)
-        workspace.capture(flags=flags)
-        return workspace
-
+class Case(harness.WorkspaceCase):
     def train(self, workspace, binary, ranks, *arguments, init=True):
         """Losses and norms by step, parameters and buffers, of a run with these arguments."""
         log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
@@ -78,54 +72,54 @@ class Case(unittest.TestCase):
 class Resume(Case):
     def test_optimizers(self):
         for optimizer in (harness.ADAMW, harness.SGD, harness.Optimizer("sgd", {"lr": 0.1})):
-            self.check(self.prepare(LLAMA, optimizer), "dp=2", 2)
-        self.check(self.prepare(LLAMA), "dp=1", 1)
+            self.check(self.workspace(LLAMA, optimizer), "dp=2", 2)
+        self.check(self.workspace(LLAMA), "dp=1", 1)
 
     def test_rows_that_are_cut(self):
         for config in (LLAMA, CONVNET):
-            workspace = self.prepare(config)
+            workspace = self.workspace(config)
             self.check(workspace, "dp=3", 3, layouts=["flat"])
             last = checkpoints.latest(workspace.folder / "run")
             self.assertTrue(list(last.glob("*-model-00002-of-*")))
 
     def test_dropout_and_shared_parameters(self):
-        self.check(self.prepare(GPT2), "dp=2", 2)
+        self.check(self.workspace(GPT2), "dp=2", 2)
 
     def test_accumulation(self):
         for sync in ("each", "last"):
-            self.check(self.prepare(GPT2), "dp=2", 2, more=f"microbatches=2 gradient-sync={sync}")
-        self.check(self.prepare(STAGED), "dp=2", 2, ["per-param"],
+            self.check(self.workspace(GPT2), "dp=2", 2, more=f"microbatches=2 gradient-sync={sync}")
+        self.check(self.workspace(STAGED), "dp=2", 2, ["per-param"],
                    "microbatches=2 microbatch-order=1f1b stages=stages.0,stages.1")  # fmt: skip
 
     def test_mixed_precision(self):
-        workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])
+        workspace = self.workspace(MLP, capture=["--param-dtype", "bfloat16"])
         self.check(workspace, "dp=2", 2, more="param-dtype=bfloat16 reduce-dtype=float32")
 
     def test_clipping(self):
-        self.check(self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"]), "dp=2", 2)
-        self.check(self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"]), "dp=2", 2,
+        self.check(self.workspace(LLAMA, capture=["--clip-grad-norm", "0.1"]), "dp=2", 2)
+        self.check(self.workspace(LLAMA, capture=["--clip-grad-norm", "0.1"]), "dp=2", 2,
                    layouts=["flat"], flags=["--clip-grad-norm", "0.05"])  # fmt: skip
 
     def test_state_on_the_host(self):
         for optimizer in (harness.ADAMW, harness.SGD):
-            self.check(self.prepare(LLAMA, optimizer), "dp=2", 2, more="offload-optimizer=all")
+            self.check(self.workspace(LLAMA, optimizer), "dp=2", 2, more="offload-optimizer=all")
 
     def test_parameters_on_the_host(self):
         for optimizer in (harness.ADAMW, harness.Optimizer("sgd", {"lr": 0.1})):
-            self.check(self.prepare(LLAMA, optimizer), "dp=2", 2, more="offload-policy=cpu")
-        self.check(self.prepare(LLAMA), "dp=1", 1, more="offload-policy=cpu")
-        workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])
+            self.check(self.workspace(LLAMA, optimizer), "dp=2", 2, more="offload-policy=cpu")
+        self.check(self.workspace(LLAMA), "dp=1", 1, more="offload-policy=cpu")
+        workspace = self.workspace(MLP, capture=["--param-dtype", "bfloat16"])
         self.check(workspace, "dp=2", 2,
                    more="param-dtype=bfloat16 reduce-dtype=float32 offload-policy=cpu")  # fmt: skip
 
     def test_replicas(self):
-        self.check(self.prepare(LLAMA), "replicate=2,shard=2", 4)
-        workspace = self.prepare(LLAMA)
+        self.check(self.workspace(LLAMA), "replicate=2,shard=2", 4)
+        workspace = self.workspace(LLAMA)
         self.check(workspace, "replicate=2,shard=2", 4, ["flat"], more="offload-optimizer=all")
 
     def test_buffers_of_each_rank(self):
         """Statistics of batches differ between the ranks, and stay so."""
-        workspace = self.prepare(CONVNET)
+        workspace = self.workspace(CONVNET)
         self.check(workspace, "dp=2", 2)
         self.check(workspace, "replicate=2,shard=2", 4, ["flat"])
         state = checkpoints.assemble(checkpoints.latest(workspace.folder / "run"))
@@ -138,15 +132,15 @@ class Resume(Case):
     def test_frozen_parameters(self):
         config = models.Config("llama", dim=24, heads=2, layers=2, vocab=50, batch=2,
                                frozen=["layers.*.attn.*"])  # fmt: skip
-        self.check(self.prepare(config), "dp=2", 2)
+        self.check(self.workspace(config), "dp=2", 2)
 
     def test_searched_schedule(self):
-        self.check(self.prepare(LLAMA), "dp=2", 2, ["flat"], more="schedule=auto")
+        self.check(self.workspace(LLAMA), "dp=2", 2, ["flat"], more="schedule=auto")
 
     def test_other_meshes_and_layouts(self):
         """What is saved by one is loaded by every other one, and saved again the same."""
         for config in (LLAMA, CONVNET, GPT2):
-            workspace = self.prepare(config)
+            workspace = self.workspace(config)
             kinds = [("dp=4", 4, "flat", ""), ("dp=2", 2, "per-param", ""), ("dp=3", 3, "flat", ""),
                      ("replicate=2,shard=2", 4, "per-param", "offload-optimizer=all"),
                      ("dp=1", 1, "flat", ""), ("dp=4", 4, "per-param", "shard-placement=largest"),
@@ -186,7 +180,7 @@ class Resume(Case):
         grouped = {"config": groups}
         narrow = {"capture": ["--param-dtype", "bfloat16"], "more": "param-dtype=bfloat16"}
         for optimizer in (harness.Optimizer("sgd", {"lr": 0.1}), harness.ADAMW):
-            workspace = self.prepare(MLP, optimizer)
+            workspace = self.workspace(MLP, optimizer)
             kinds = [self.configured(workspace, name, **options) for name, options in (
                 ("plain", {}), ("grouped", grouped), ("narrow", narrow),
                 ("both", {**grouped, **narrow, "layout": "per-param"}))]  # fmt: skip
@@ -244,7 +238,7 @@ class Resume(Case):
 
     def test_data_goes_on_where_it_stopped(self):
         """The order of samples is that of the global batch, whatever its size and the ranks."""
-        workspace = self.prepare(MLP)
+        workspace = self.workspace(MLP)
         wide, narrow = (workspace.compile(f"dp={ranks}") for ranks in (4, 2))
         folder = workspace.folder / "wide"
         self.train(workspace, wide, 4, "--steps", 3, "--checkpoint-dir", folder, "--save-every", 3,

@@ -52,8 +52,10 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   PassManager manager(module.getContext());
   bool isScheduled = phase && phase.getValue() == fsdp::ModulePhase::Scheduled;
   if (isScheduled) {
-    manager.addPass(fsdp::createFuse({.fusion = options.fusion, .memoryCap = options.memoryCap}));
-    manager.addPass(fsdp::createPlanMemory({.memoryCap = options.memoryCap}));
+    const std::string &cap = options.memoryCap, &profile = options.costs.profile;
+    manager.addPass(
+        fsdp::createFuse({.fusion = options.fusion, .memoryCap = cap, .profile = profile}));
+    manager.addPass(fsdp::createPlanMemory({.memoryCap = cap, .profile = profile}));
   } else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned) {
     return module.emitError("the module is '")
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
@@ -201,7 +203,8 @@ int main(int argc, char **argv) {
   app.add_option("--device", options.costs.device,
                  "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "
                  "--profile or --network, the run's watchdog allows for what each of them takes");
-  app.add_option("--profile", options.costs.profile, "Durations that fsdp-profile has measured")
+  app.add_option("--profile", options.costs.profile,
+                 "Durations and temporaries that fsdp-profile has measured")
       ->check(CLI::ExistingFile);
   app.add_option("--network", options.costs.network, "A preset or a JSON file (the device's)");
   app.add_flag("--no-verify", options.noVerify,

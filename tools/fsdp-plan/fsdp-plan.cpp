@@ -303,7 +303,8 @@ int main(int argc, char **argv) {
     fits->excludes(output);
   addSizeFlag(app, "--reserve", options.reservedBytes,
               "Of a device's memory, what the driver and libraries take beside the step: 1GiB (an "
-              "estimate for the device). Of --fits, and where no --memory-cap is given");
+              "estimate for the device). Of --fits, and of the caps where none is given")
+      ->excludes(caps);
   CLI11_PARSE(app, argc, argv);
   if (fits->count() > 0) {
     if (options.fitsBytes == 0)

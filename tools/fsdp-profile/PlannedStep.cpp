@@ -74,8 +74,8 @@ llvm::Expected<profile::PlannedStep> fsdp::profile::planStep(const std::string &
     return fail();
   if (!step.module->getOps<KernelOp>().empty())
     return llvm::createStringError("'" + file +
-                                   "' has generated kernels (--fusion), which run in "
-                                   "native code alone; profile the step of --fusion off");
+                                   "' has generated kernels (--fusion), which run in native code "
+                                   "alone; profile the captured step, or one of --fusion off");
   ModulePhase phase = getPhase(*step.module);
   int64_t ownRanks = declarations->getWorldSize();
   if (phase != ModulePhase::Captured && ranks != 0 && ranks != ownRanks)

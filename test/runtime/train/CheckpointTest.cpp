@@ -1,9 +1,9 @@
 #include "Files.h"
+#include "GoodManifest.h"
 #include "TinyPlan.h"
 #include "checkpoint/CheckpointFolder.h"
 #include "checkpoint/CheckpointReader.h"
 #include "device/CpuDevice.h"
-#include "plan/Fingerprint.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
@@ -14,36 +14,6 @@ using namespace fsdp::test;
 using fsdp::plan::Layout;
 
 namespace {
-
-Manifest goodManifest() {
-  Manifest manifest;
-  manifest.model = "tiny";
-  manifest.fingerprint = "0123456789abcdef";
-  manifest.optimizer = "adamw";
-  manifest.ranks = 4;
-  manifest.replicas = 2;
-  manifest.step = 7;
-  manifest.steps = 9;
-  manifest.samples = 56;
-  manifest.samplesInData = 40;
-  manifest.shuffle = manifest.overfit = true;
-  manifest.seed = UINT64_MAX;
-  manifest.schedule = "cosine";
-  manifest.learningRate = 0.1;
-  manifest.minimumLearningRate = 1.0 / 3;
-  manifest.warmupSteps = 2;
-  manifest.decaySteps = 3;
-  manifest.clipGradNorm = 0.5;
-  manifest.clipNormType = "inf";
-  manifest.skippedSteps = 2;
-  manifest.evalSplit = 0.1;
-  manifest.evalSplitSeed = 9;
-  manifest.skipOutliers = 3.5;
-  manifest.guardLosses = {1.0 / 3, 2};
-  manifest.guardNorms = {1e-300};
-  manifest.files = {{"a.safetensors", 10, 0xffffffff}, {"b.safetensors", 20, 3}};
-  return manifest;
-}
 
 /// The ranks of a tiny step, each with memory full of numbers of its own, or zeroed.
 class TinyRanks {
@@ -208,70 +178,6 @@ std::vector<std::pair<std::string, std::string>> torchTensors() {
 }
 
 } // namespace
-
-TEST(Manifest, ReadsBackWhatItWrites) {
-  Result<Manifest> read = parseManifest(formatManifest(goodManifest()));
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(formatManifest(*read), formatManifest(goodManifest()));
-  EXPECT_EQ(read->seed, UINT64_MAX);
-  EXPECT_EQ(read->minimumLearningRate, 1.0 / 3);
-  EXPECT_EQ(read->guardLosses, goodManifest().guardLosses);
-  EXPECT_EQ(read->files[0].checksum, 0xffffffff);
-}
-
-// The message names the key that is missing or of another type.
-TEST(Manifest, NamesTheKeyThatIsWrong) {
-  auto good = nlohmann::ordered_json::parse(formatManifest(goodManifest()));
-  // Checkpoints of older versions, or of runs without the feature, do not have these keys.
-  const std::set<std::string> optional{"group_lr", "skipped_steps", "guard", "eval_split",
-                                       "crc32c"};
-  for (const auto &[key, value] : good.items()) {
-    auto without = good, other = good;
-    without.erase(key);
-    other[key] = nlohmann::json::object();
-    for (const auto &json : {without, other}) {
-      if (optional.contains(key) && !json.contains(key)) {
-        auto unsummed = json; // whose checksum is that of all keys
-        unsummed.erase("crc32c");
-        EXPECT_TRUE(parseManifest(unsummed.dump()).ok()) << key;
-        continue;
-      }
-      Result<Manifest> read = parseManifest(json.dump());
-      ASSERT_FALSE(read.ok()) << key;
-      EXPECT_NE(read.status().message().find("'" + key + "'"), std::string::npos)
-          << read.status().message();
-    }
-  }
-  auto damaged = good;
-  damaged["lr"] = 3.0;
-  EXPECT_NE(parseManifest(damaged.dump()).status().message().find("is damaged"), std::string::npos);
-  auto refused = [&](const char *pointer, const nlohmann::ordered_json &value) {
-    auto json = good;
-    json[nlohmann::ordered_json::json_pointer(pointer)] = value;
-    return parseManifest(json.dump()).status().message();
-  };
-  EXPECT_EQ(refused("/step", -1), "'step' is missing or not a whole number");
-  EXPECT_EQ(refused("/ranks", 1ull << 40), "'ranks' is missing or not a number that fits its type");
-  EXPECT_EQ(refused("/version", 2), "it is 'fsdpc checkpoint' of version 2, expected "
-                                    "'fsdpc checkpoint' of version 1");
-  EXPECT_NE(refused("/files/0/name", "../x.safetensors").find("'../x.safetensors'"),
-            std::string::npos);
-  EXPECT_EQ(refused("/files/0/name", "b.safetensors"), "it lists 'b.safetensors' twice");
-  for (const char *text : {"", "{", "[]", "3", "null"})
-    EXPECT_EQ(parseManifest(text).status().message(), "it is not a JSON object");
-}
-
-TEST(Fingerprint, TellsPlansApart) {
-  TinyPlan one(1, Layout::Flat), two(2, Layout::Flat), same(2, Layout::Flat),
-      other(2, Layout::PerParam);
-  auto of = [](const TinyPlan &plan) { return fingerprintOf(PlanView(plan.tables())); };
-  EXPECT_EQ(of(two), of(same));
-  EXPECT_NE(of(one), of(two));
-  EXPECT_NE(of(two), of(other));
-  fsdp_plan changed = two.tables();
-  changed.optimizer.weight_decay = 0.5;
-  EXPECT_NE(fingerprintOf(PlanView(changed)), of(two));
-}
 
 // The files of a checkpoint that is written from a copy of the state have the bytes of the state at
 // the time of the copy.
