@@ -129,8 +129,7 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
     problem.problem.groups.back().mesh = findMesh(info);
     problem.numRanks = std::max<int64_t>(problem.numRanks, info.getShards() * info.replicas);
   }
-  problem.problem.laneContention = costs.getLaneContention();
-  problem.problem.computeContention = costs.getComputeContention();
+  problem.problem.contention = costs.getContention();
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
 }
 
@@ -146,7 +145,6 @@ void ProblemBuilder::addCopyEngines(const GroupInfo &info, schedule::Mesh &mesh)
   if (isPossible)
     mesh.copyEngineCost = {cost->latencyNs, cost->nsPerByte};
   mesh.copyEngineOnly = !usesKernels && !isTransportOpen;
-  result->problem.copyEngineContention = costs.getCopyEngineContention();
 }
 
 schedule::CollectiveCost ProblemBuilder::findCost(cost::CollectiveKind kind, int64_t ranks,
@@ -178,7 +176,6 @@ uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
   }
   if (replicas > 1) {
     mesh.acrossCost = findCost(cost::CollectiveKind::AllReduce, replicas, shards);
-    result->problem.acrossContention = costs.getLaneContention();
   }
   std::vector<schedule::Mesh> &meshes = result->problem.meshes;
   meshes.resize(index);

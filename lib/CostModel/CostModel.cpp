@@ -58,11 +58,7 @@ public:
     return most == 0 || ranks <= most;
   }
   int64_t getRanksPerHost() const override { return network.getRanksPerHost(); }
-  double getLaneContention() const override { return network.laneContention; }
-  double getComputeContention() const override { return network.computeContention; }
-  double getCopyEngineContention() const override {
-    return network.copyEngines ? network.copyEngines->computeContention : network.computeContention;
-  }
+  schedule::Contention getContention() const override { return network.getContention(); }
   bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }
   int64_t getMemoryBytes() const override { return device.memoryBytes; }
   int64_t getReservedBytes() const override { return device.reservedBytes; }

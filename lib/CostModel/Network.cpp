@@ -23,6 +23,13 @@ llvm::StringRef fsdp::cost::getName(CollectiveKind kind) {
   llvm_unreachable("a kind without name");
 }
 
+fsdp::schedule::Contention Network::getContention() const {
+  schedule::Contention all = contention;
+  all.replicas = contention.lanes;
+  all.copyEngines = copyEngines ? copyEngines->computeContention : contention.gathers;
+  return all;
+}
+
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// What `ranks` ranks use of a level.

@@ -79,6 +79,32 @@ static bool fromJSON(const llvm::json::Value &value, MeasuredCollective &collect
          checkAtLeast(collective.nsPerByte, 0, path.field("nsPerByte"));
 }
 
+/// Factors that are left out are those of one gather; of collectives beside computation: 1.
+static bool mapContention(llvm::json::ObjectMapper &object, schedule::Contention &contention,
+                          llvm::json::Path path) {
+  if (!object.map("laneContention", contention.lanes) ||
+      !object.map("computeContention", contention.gathers))
+    return false;
+  contention.reductions = contention.gathers;
+  if (!object.mapOptional("computeContentionOfReductions", contention.reductions))
+    return false;
+  const double ofOne = contention.several = std::max(contention.gathers, contention.reductions);
+  if (!object.mapOptional("computeContentionOfSeveral", contention.several) ||
+      !object.mapOptional("collectiveContention", contention.computation))
+    return false;
+  if (contention.lanes < 1 || contention.lanes > 2) {
+    path.field("laneContention").report("expected a number in [1, 2]");
+    return false;
+  }
+  if (contention.several < ofOne) {
+    path.field("computeContentionOfSeveral").report("expected at least that of one collective");
+    return false;
+  }
+  return checkAtLeast(contention.gathers, 1, path.field("computeContention")) &&
+         checkAtLeast(contention.reductions, 1, path.field("computeContentionOfReductions")) &&
+         checkAtLeast(contention.computation, 1, path.field("collectiveContention"));
+}
+
 static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
   if (!object || !object.map("name", network.name) || !object.map("source", network.source) ||
@@ -86,8 +112,7 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
       !object.mapOptional("baseNs", network.baseNs) ||
       !object.mapOptional("levels", network.levels) ||
       !object.mapOptional("measured", network.measured) ||
-      !object.map("laneContention", network.laneContention) ||
-      !object.map("computeContention", network.computeContention) ||
+      !mapContention(object, network.contention, path) ||
       !object.mapOptional("copyEngines", network.copyEngines))
     return false;
   if (network.levels.empty() && network.measured.empty()) {
@@ -108,11 +133,7 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
           "the last level, and no other, holds any number: 0");
       return false;
     }
-  if (network.laneContention < 1 || network.laneContention > 2) {
-    path.field("laneContention").report("expected a number in [1, 2]");
-    return false;
-  }
-  if (network.copyEngines && network.copyEngines->computeContention > network.computeContention) {
+  if (network.copyEngines && network.copyEngines->computeContention > network.contention.gathers) {
     path.field("copyEngines")
         .field("computeContention")
         .report("expected at most the computeContention of kernels");
@@ -125,8 +146,7 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
     path.field("measured").report("copy_engine_all_gather needs copyEngines");
     return false;
   }
-  return checkAtLeast(network.baseNs, 0, path.field("baseNs")) &&
-         checkAtLeast(network.computeContention, 1, path.field("computeContention"));
+  return checkAtLeast(network.baseNs, 0, path.field("baseNs"));
 }
 } // namespace fsdp::cost
 
@@ -186,8 +206,12 @@ void fsdp::cost::writeNetwork(const Network &network, llvm::raw_ostream &os) {
           });
         });
     });
-    json.attribute("laneContention", network.laneContention);
-    json.attribute("computeContention", network.computeContention);
+    const schedule::Contention &contention = network.contention;
+    json.attribute("laneContention", contention.lanes);
+    json.attribute("computeContention", contention.gathers);
+    json.attribute("computeContentionOfReductions", contention.reductions);
+    json.attribute("computeContentionOfSeveral", contention.several);
+    json.attribute("collectiveContention", contention.computation);
     if (const std::optional<CopyEngines> &engines = network.copyEngines)
       json.attributeObject("copyEngines", [&] {
         json.attribute("baseNs", engines->baseNs);

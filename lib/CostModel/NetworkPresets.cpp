@@ -14,7 +14,9 @@
 //   (github.com/NVIDIA/nccl-tests/issues/290).
 //               HDR, 200 Gbit/s: the same share. One adapter per GPU, as in DGX and HGX systems.
 //   contention  two bandwidth-bound lanes share their links: 2. Computation gives up the SMs that
-//               NCCL's kernels occupy: 16 channels of 132 SMs, 132 / 116; 108 on A100, 148 on B200.
+//               NCCL's kernels occupy: 16 channels of 132 SMs, 132 / 116, and twice as many where
+//               two run at once; 108 SMs on A100, 148 on B200. How much computation slows down
+//               collectives is not known: 1.
 //   copy engines   assumed, measured by nobody here: the rate of NVLink, as what all-gathers by
 //               kernels reach; twice the latency per collective, since NCCL copies between two
 //               synchronizations of all ranks, and says that the zero-CTA policy "may sacrifice
@@ -35,9 +37,10 @@ using namespace fsdp::cost;
 static constexpr double kNvlinkHopNs = 1900, kNvlinkTreeHopNs = 1250, kNetworkHopNs = 4000,
                         kNetworkTreeHopNs = 8500, kBaseNs = 14000;
 static constexpr int64_t kGpusPerNode = 8;
+static constexpr double kChannels = 16;
 
 static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *adapter,
-                       double adapterBytesPerSec, double computeContention) {
+                       double adapterBytesPerSec, double numSms) {
   Network network;
   network.name = name;
   network.source = "NVIDIA data sheets, NCCL's tuning model";
@@ -46,8 +49,10 @@ static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *a
       {"NVLink", kGpusPerNode, kNvlinkHopNs, kNvlinkTreeHopNs, nvlinkBytesPerSec,
        "nccl-tests issue 326"},
       {adapter, 0, kNetworkHopNs, kNetworkTreeHopNs, adapterBytesPerSec, "nccl-tests issue 290"}};
-  network.laneContention = 2;
-  network.computeContention = computeContention;
+  network.contention = {.lanes = 2,
+                        .gathers = numSms / (numSms - kChannels),
+                        .reductions = numSms / (numSms - kChannels),
+                        .several = numSms / (numSms - 2 * kChannels)};
   network.copyEngines = CopyEngines{.baseNs = 2 * kBaseNs,
                                     .hopNs = kNvlinkHopNs,
                                     .bytesPerSec = nvlinkBytesPerSec,
@@ -62,17 +67,16 @@ static Network makeSharedMemory() {
   network.source = "shm communicator, 2 ranks, 2 cores";
   network.measured = {{CollectiveKind::AllGather, 2, 13e3, 0.125, 0.1, {}},
                       {CollectiveKind::ReduceScatter, 2, 14e3, 0.095, 0.1, {}}};
-  network.laneContention = 2;
-  network.computeContention = 100;
+  network.contention = {.lanes = 2, .gathers = 100, .reductions = 100, .several = 100};
   return network;
 }
 
 const std::vector<Network> &fsdp::cost::getNetworkPresets() {
   static const std::vector<Network> presets = {
-      makeDgx("dgx-a100", 230e9, "InfiniBand HDR", 23.5e9, 108. / 92),
-      makeDgx("dgx-h100", 360e9, "InfiniBand NDR", 47e9, 132. / 116),
-      makeDgx("dgx-h200", 360e9, "InfiniBand NDR", 47e9, 132. / 116),
-      makeDgx("dgx-b200", 720e9, "InfiniBand NDR", 47e9, 148. / 132),
+      makeDgx("dgx-a100", 230e9, "InfiniBand HDR", 23.5e9, 108),
+      makeDgx("dgx-h100", 360e9, "InfiniBand NDR", 47e9, 132),
+      makeDgx("dgx-h200", 360e9, "InfiniBand NDR", 47e9, 132),
+      makeDgx("dgx-b200", 720e9, "InfiniBand NDR", 47e9, 148),
       makeSharedMemory(),
   };
   return presets;

@@ -182,8 +182,10 @@ TEST(CostModel, EveryDeviceHasANetwork) {
     std::unique_ptr<CostModel> model = create({.device = name});
     ASSERT_TRUE(model);
     EXPECT_GT(model->getCollectiveCost(CollectiveKind::AllGather, 8).nsPerByte, 0);
-    EXPECT_GE(model->getComputeContention(), 1);
-    EXPECT_GE(model->getLaneContention(), 1);
-    EXPECT_LE(model->getLaneContention(), 2);
+    const schedule::Contention contention = model->getContention();
+    EXPECT_GE(contention.gathers, 1);
+    EXPECT_GE(contention.several, contention.gathers);
+    EXPECT_GE(contention.lanes, 1);
+    EXPECT_LE(contention.lanes, 2);
   }
 }

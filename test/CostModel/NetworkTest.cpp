@@ -159,8 +159,11 @@ TEST(Network, PresetsGrowMonotonically) {
 TEST(NetworkFile, ReadsWhatItWrites) {
   Network network = makeNetwork(CollectiveAlgorithm::Hierarchical);
   network.measured = {{CollectiveKind::ReduceScatter, 2, 123.5, 0.25, 0.05, {{1024, 400, 0.1, 9}}}};
-  network.laneContention = 1.5;
-  network.computeContention = 4;
+  network.contention.lanes = 1.5;
+  network.contention.computation = 1.25;
+  network.contention.gathers = 3;
+  network.contention.reductions = 2;
+  network.contention.several = 4;
   network.copyEngines = CopyEngines{
       .baseNs = 1, .hopNs = 2, .bytesPerSec = 3, .computeContention = 1.5, .source = "here"};
   std::string text;
@@ -173,7 +176,20 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   llvm::raw_string_ostream second(again);
   writeNetwork(*read, second);
   EXPECT_EQ(again, text);
+  EXPECT_EQ(read->contention, network.contention);
   EXPECT_DOUBLE_EQ(read->getCost(CollectiveKind::ReduceScatter, 2).latencyNs, 123.5);
+}
+
+// What is not said of several collectives, or of reductions, is as of one gather.
+TEST(NetworkFile, ContentionHasDefaults) {
+  TemporaryFile file(R"({"format": "fsdp-network", "version": 1, "name": "n", "source": "s",
+    "levels": [{"name": "l", "units": 0, "hopNs": 1, "bytesPerSec": 1}],
+    "laneContention": 1.5, "computeContention": 2})");
+  llvm::Expected<Network> read = loadNetwork(file.path);
+  ASSERT_TRUE(static_cast<bool>(read)) << llvm::toString(read.takeError());
+  schedule::Contention expected{.lanes = 1.5, .replicas = 1.5, .copyEngines = 2};
+  expected.setOfComputation(2);
+  EXPECT_EQ(read->getContention(), expected);
 }
 
 static std::string errorOf(const std::string &content) {
@@ -225,6 +241,15 @@ TEST(NetworkFile, ErrorsNameTheFileAndTheField) {
               HasSubstr("copyEngines.computeContention"));
   EXPECT_THAT(errorOf(head + levels + copyEngines("1.5") + tail),
               HasSubstr("expected at most the computeContention of kernels"));
+  auto contention = [&](const std::string &fields) {
+    return errorOf(head + levels + R"("laneContention": 1, "computeContention": 2, )" + fields +
+                   "}");
+  };
+  EXPECT_THAT(contention(R"("computeContentionOfReductions": 0.5)"),
+              HasSubstr("computeContentionOfReductions"));
+  EXPECT_THAT(contention(R"("computeContentionOfSeveral": 1.5)"),
+              HasSubstr("computeContentionOfSeveral"));
+  EXPECT_THAT(contention(R"("collectiveContention": 0.5)"), HasSubstr("collectiveContention"));
   EXPECT_THAT(
       errorOf(
           head + levels +

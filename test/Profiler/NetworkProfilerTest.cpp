@@ -70,18 +70,18 @@ TEST(NetworkProfiler, TimesCollectivesByEvents) {
     EXPECT_EQ(network->measured[0].kind, cost::CollectiveKind::AllGather);
     EXPECT_EQ(network->measured[1].kind, cost::CollectiveKind::ReduceScatter);
     // Two lanes take 11 calls where one takes 6.
-    EXPECT_NEAR(network->laneContention, 11.0 / 6, 1e-3);
+    EXPECT_NEAR(network->contention.lanes, 11.0 / 6, 1e-3);
   }
-  // A warm-up round and one that is issued ahead, of each size and of six trials of contention.
+  // A warm-up round and one that is issued ahead, of each size and of ten trials of contention.
   std::vector<std::string> calls = ranks.callsOf(0).take();
   auto count = [&](const std::string &prefix) {
     return std::ranges::count_if(calls,
                                  [&](const std::string &call) { return call.starts_with(prefix); });
   };
-  EXPECT_EQ(count("delay "), 2 * 3 + 6);
-  EXPECT_EQ(count("ncclAllGather "), 2 * kSamples * (3 + 3));
-  EXPECT_EQ(count("ncclReduceScatter "), 2 * kSamples * (3 + 2));
-  EXPECT_EQ(count("cuStreamWriteValue32 "), 2 * kSamples * (2 * 3 + 6));
+  EXPECT_EQ(count("delay "), 2 * 3 + 10);
+  EXPECT_EQ(count("ncclAllGather "), 2 * kSamples * (3 + 5));
+  EXPECT_EQ(count("ncclReduceScatter "), 2 * kSamples * (3 + 4));
+  EXPECT_EQ(count("cuStreamWriteValue32 "), 2 * kSamples * (2 * 3 + 10));
 }
 
 // The ranks know the slowest one's times.

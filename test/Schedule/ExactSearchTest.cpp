@@ -18,7 +18,7 @@ static constexpr double kRounding = 1e-9;
 
 static bool isSearchable(const Problem &problem) {
   return !problem.hasReplicas() && problem.meshes.size() == 1 &&
-         !problem.meshes[0].copyEngineCost && (problem.oneLane || problem.laneContention == 1) &&
+         !problem.meshes[0].copyEngineCost && (problem.oneLane || problem.contention.lanes == 1) &&
          std::none_of(problem.groups.begin(), problem.groups.end(),
                       [](const Group &group) { return group.chunk.has_value(); });
 }
@@ -53,7 +53,7 @@ static Problem makeProblem(Random &random, uint32_t numUses, uint32_t numReducti
   problem.meshes[0].gatherCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
   problem.meshes[0].reduceCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
   problem.oneLane = random.chance(0.3);
-  problem.computeContention = random.chance(0.4) ? 1.25 : 1;
+  problem.contention.setOfComputation(random.chance(0.4) ? 1.25 : 1);
   return problem;
 }
 
@@ -130,6 +130,8 @@ TEST(ExactSearch, FindsTheBestOfAllPlans) {
   for (uint64_t seed = 0; seed < 3200; ++seed) {
     Problem problem = makeTinyProblem(seed);
     problem.meshes[0].copyEngineCost.reset();
+    problem.contention.computation = 1;
+    problem.contention.setOfComputation(problem.contention.gathers);
     if (!isSearchable(problem)) {
       EXPECT_FALSE(searchExactly(problem, HUGE_VAL, kEnough));
       continue;
@@ -160,6 +162,8 @@ TEST(ExactSearch, BoundsTheOptimumWhereItDoesNotEnd) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Problem problem = makeTinyProblem(seed);
     problem.meshes[0].copyEngineCost.reset();
+    problem.contention.computation = 1;
+    problem.contention.setOfComputation(problem.contention.gathers);
     if (!isSearchable(problem))
       continue;
     problem.memoryCapBytes = problem.minimumPeak().bytes * 6 / 5;
@@ -184,6 +188,8 @@ TEST(ExactSearch, IsNotBeatenOnRandomSteps) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed, {.maxBlocks = 2, .maxOperationsPerBlock = 2});
     problem.meshes[0].copyEngineCost.reset();
+    problem.contention.computation = 1;
+    problem.contention.setOfComputation(problem.contention.gathers);
     if (!isSearchable(problem))
       continue;
     Random random(seed);

@@ -13,7 +13,7 @@ TEST(FluidLanes, BusyLanesSlowComputation) {
   Problem problem = makeOperations(3);
   addUse(problem, 100, 0);
   addUse(problem, 100, 2);
-  problem.computeContention = 1.25;
+  problem.contention.setOfComputation(1.25);
   EXPECT_NEAR(fluid(problem).makespanNs, 110 + 300 + 110 * 0.2, kTolerance);
   EXPECT_NEAR(fluid(problem, true, /*ignoreLatency=*/true).makespanNs, 110 + 300 + 100 * 0.2,
               kTolerance + 2);
@@ -74,7 +74,7 @@ TEST(FluidLanes, LanesOverlapWhileComputationWaitsWithinARun) {
   Problem problem = makeExposed(/*ready=*/1, /*roomy=*/3, 5);
   Plan plan = expectExposed(problem, 2, 3);
   // Computation runs slower beside the gather, but not while it waits.
-  problem.computeContention = 1.25;
+  problem.contention.setOfComputation(1.25);
   EXPECT_LE(fluid(problem).makespanNs, makespanNs(problem, plan) + kTolerance);
 }
 
@@ -134,7 +134,7 @@ static Problem makeTurns(const std::vector<Operation> &operations) {
   auto count = uint32_t(operations.size());
   Problem problem = makeOperations(count);
   problem.operations = operations;
-  problem.laneContention = 2;
+  problem.contention.lanes = 2;
   addUse(problem, 90, count - 2);
   problem.reductions = {{0, 1, count - 1, 90, 0}};
   problem.memoryCapBytes = 209;
@@ -142,12 +142,13 @@ static Problem makeTurns(const std::vector<Operation> &operations) {
 }
 
 // The gather waits until operation 1 is done or the reduction has ended, and then it is computation
-// that waits: what was reduced beside operation 1 does not make the gather any shorter.
+// that waits: what was reduced beside operation 1 does not make the gather any shorter. Of both,
+// latencies of 10 ns run beside bytes, bytes of 90 ns at half the speed.
 TEST(FluidLanes, GathersAndReductionsTakeTurns) {
   Problem problem = makeTurns({{100, 150, 0}, {10, 30, 0}, {10, 0, 0}, {100, 0, 0}});
-  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 100 + 100 + 100, kTolerance);
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 90 + 90 + 100, kTolerance);
   problem.memoryCapBytes = 210; // now they fit beside operation 1
-  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 100 + 100 + 100, kTolerance);
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 90 + 90 + 100, kTolerance);
 }
 
 // Two times 200 ns over replicas: the first begins behind operation 0, the second follows it.
@@ -175,14 +176,14 @@ TEST(FluidLanes, ReplicasShareTheNetwork) {
   problem.groups.insert(problem.groups.end(), {{"a", 40}, {"b", 40}});
   problem.reductions = {{1, 1, 2, 40, 20}, {2, 2, 3, 40, 20}};
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 400, 0.1);
-  problem.acrossContention = 2;
+  problem.contention.replicas = 2;
   EXPECT_NEAR(fluid(problem).makespanNs, 300 + 400, 0.1);
-  problem.acrossContention = 1.5;
+  problem.contention.replicas = 1.5;
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 400 + 200. / 2, 0.1);
 }
 
 // Behind operation 1 they fit: the gather is launched there, and beside operation 2.
 TEST(FluidLanes, GathersTakeTheirTurnAsSoonAsTheyFit) {
   Problem problem = makeTurns({{100, 150, 0}, {10, 30, 0}, {20, 0, 0}, {30, 0, 0}, {100, 0, 0}});
-  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 100 + 100 + 100, kTolerance);
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 90 + 90 + 100, kTolerance);
 }

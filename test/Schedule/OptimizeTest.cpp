@@ -101,7 +101,7 @@ TEST(Optimize, WaitsForReductionsAsLateAsThePeakAllows) {
     return waits;
   };
   for (double computeContention : {1., 2.}) {
-    problem.computeContention = computeContention;
+    problem.contention.setOfComputation(computeContention);
     problem.operations[3].liveBytes = 0;
     EXPECT_EQ(waits(), (std::vector<uint32_t>{4, 5}));
     problem.operations[3].liveBytes = 100;
@@ -126,7 +126,7 @@ TEST(Optimize, ChoosesTheTransportOfEachGather) {
   Problem problem = makeProblem(3);
   problem.groups = {{"a", 10}, {"b", 50}};
   problem.uses = {{0, 0, 0}, {1, 1, 1}};
-  problem.computeContention = 2;
+  problem.contention.setOfComputation(2);
   EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 335);
   problem.meshes[0].copyEngineCost = {20, 1};
   Outcome both = solve(problem);

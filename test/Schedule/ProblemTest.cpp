@@ -63,13 +63,20 @@ TEST(Problem, SaysWhatIsWrong) {
             "2");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.meshes[0].reduceCost.nsPerByte = -1; }),
             "a reduction takes 5.000000 ns and -1.000000 ns per byte");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.laneContention = 2.5; }),
-            "lane contention is 2.500000, expected a factor from 1 to 2");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.computeContention = 0.5; }),
-            "compute contention is 0.500000, expected a factor of at least 1");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.copyEngineContention = 1.5; }),
-            "compute contention with copy engines is 1.500000, expected a factor from 1 to the "
-            "1.000000 of kernels");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.contention.lanes = 2.5; }),
+            "contention of lanes is 2.500000, expected a factor from 1.000000 to 2.000000");
+  EXPECT_EQ(
+      wrongAfter([](Problem &p) { p.contention.setOfComputation(0.5); }),
+      "contention of computation with gathers is 0.500000, expected a factor of at least 1.000000");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.contention.copyEngines = 1.5; }),
+            "contention of computation with copy engines is 1.500000, expected a factor from "
+            "1.000000 to 1.000000");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.contention.reductions = 1.5; }),
+            "contention of computation with several collectives is 1.000000, expected a factor of "
+            "at least 1.500000");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.contention.computation = 0.9; }),
+            "contention of collectives with computation is 0.900000, expected a factor of at least "
+            "1.000000");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.meshes[0].copyEngineCost = {-1, 0}; }),
             "a gather by copy engines takes -1.000000 ns and 0.000000 ns per byte");
 }

@@ -83,7 +83,7 @@ TEST(QuickBound, CopiesThatMayStayShareTheSlack) {
   problem.operations.assign(8, {50, 10, 0});
   problem.uses = {{0, 0, 0}, {1, 1, 1}, {0, 3, 3}, {1, 4, 4}, {0, 6, 6}, {1, 7, 7}};
   problem.operations[2].liveBytes = problem.operations[5].liveBytes = 110;
-  problem.computeContention = 2;
+  problem.contention.setOfComputation(2);
   double busyNs = 110 + 100;
   EXPECT_EQ(quickBound(problem).makespanNs, 110 + 8 * 50 + (busyNs - 110) / 2);
   problem.memoryCapBytes = 260;
@@ -149,8 +149,9 @@ TEST(QuickBound, OneLaneDoesOneThingAtATime) {
 
 TEST(QuickBound, BusyLanesSlowEachOther) {
   Problem problem = makeBusyLanes();
-  problem.laneContention = 1.5;
-  EXPECT_EQ(quickBound(problem).makespanNs, (10 + 200) + 0.5 * (20 + 160));
+  problem.contention.lanes = 1.5;
+  // Beside the latency of the gathers, half of what the time allows is reduced.
+  EXPECT_EQ(quickBound(problem).makespanNs, (0.5 * 10 + 200) + 0.5 * 160);
 }
 
 // While a lane is busy, computation runs at 4/5 of its speed: 200 ns of computation behind the
@@ -158,7 +159,7 @@ TEST(QuickBound, BusyLanesSlowEachOther) {
 TEST(QuickBound, BusyLanesSlowComputation) {
   Problem problem = makeChain(1);
   problem.operations.assign(2, {500, 10, 0});
-  problem.computeContention = 1.25;
+  problem.contention.setOfComputation(1.25);
   problem.reductions = {{0, 1, 1, 40, 10}};
   problem.reductions[0].ready = 0;
   // Longest path: the gather, then both operations. The lanes are busy for at least 110 ns.

@@ -27,8 +27,8 @@ static void addMesh(Random &random, Problem &problem) {
 static void addCopyEngines(Random &random, Problem &problem) {
   if (!random.chance(0.3))
     return;
-  problem.copyEngineContention =
-      1 + (problem.computeContention - 1) * double(random.integer(0, 2)) / 2;
+  problem.contention.copyEngines =
+      1 + (problem.contention.gathers - 1) * double(random.integer(0, 2)) / 2;
   for (Mesh &mesh : problem.meshes)
     if (random.chance(0.7)) {
       mesh.copyEngineCost = {mesh.gatherCost.latencyNs * double(random.integer(0, 3)),
@@ -156,8 +156,15 @@ Problem StepBuilder::build() {
   problem.oneLane = random.chance(0.35);
   static constexpr double kLaneContention[] = {1, 1, 1.5, 2};
   static constexpr double kComputeContention[] = {1, 1, 1.07, 1.15};
-  problem.laneContention = problem.oneLane ? 1 : kLaneContention[random.integer(0, 3)];
-  problem.computeContention = kComputeContention[random.integer(0, 3)];
+  problem.contention.lanes = problem.oneLane ? 1 : kLaneContention[random.integer(0, 3)];
+  problem.contention.setOfComputation(kComputeContention[random.integer(0, 3)]);
+  if (random.chance(0.3)) {
+    problem.contention.reductions = kComputeContention[random.integer(0, 3)];
+    problem.contention.several =
+        std::max(problem.contention.gathers, problem.contention.reductions) * random.real(1, 1.2);
+  }
+  if (random.chance(0.3))
+    problem.contention.computation = random.real(1, 1.3);
 
   int64_t numMicrobatches = random.chance(0.15) ? 2 : 1;
   bool updatesAtEnd = random.chance(0.5);
@@ -178,7 +185,7 @@ Problem StepBuilder::build() {
   if (random.chance(0.3)) {
     double perByte = nsPerByte * double(shardFraction) * random.real(0.1, 1.5);
     problem.meshes[0].acrossCost = {latencyNs * random.real(0, 2), perByte};
-    problem.acrossContention =
+    problem.contention.replicas =
         random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
   if (random.chance(0.4)) {
@@ -208,12 +215,13 @@ static void finishTiny(Random &random, Problem &problem) {
   problem.meshes[0].gatherCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
   problem.meshes[0].reduceCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
   problem.oneLane = random.chance(0.3);
-  problem.laneContention = random.chance(0.3) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
-  problem.computeContention = random.chance(0.3) ? 1.25 : 1;
+  problem.contention.lanes =
+      random.chance(0.3) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
+  problem.contention.setOfComputation(random.chance(0.3) ? 1.25 : 1);
   sortEvents(problem);
   if (random.chance(0.3)) {
     problem.meshes[0].acrossCost = {double(random.integer(0, 5)), double(random.integer(1, 8))};
-    problem.acrossContention =
+    problem.contention.replicas =
         random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
   if (random.chance(0.4)) {

@@ -42,8 +42,8 @@ void expectInterval(Interval interval, double startNs, double endNs) {
 // kernels it would be by 2.
 TEST(Simulate, CopyEnginesHaveTheirOwnCostAndContention) {
   Problem problem = makeTwoGroups();
-  problem.computeContention = 2;
-  problem.copyEngineContention = 1.25;
+  problem.contention.setOfComputation(2);
+  problem.contention.copyEngines = 1.25;
   problem.meshes[0].copyEngineCost = {10, 4};
   Plan plan = makePlan(/*launchB=*/0);
   expectInterval(simulate(problem, plan).operations[0], 35, 70 + 82.5);
@@ -154,11 +154,12 @@ TEST(Simulate, ReplicasHaveALaneOfTheirOwn) {
   expectInterval(timeline.reductions[1], 505, 540);
   expectInterval(*timeline.across[1], 605, 805);
   expectInterval(timeline.operations[4], 805, 905);
-  // Where both share a network, the reduction takes 70 and as much is added to b's way.
-  problem.acrossContention = 2;
+  // Where both share a network, the reduction's 30 ns of bytes take 60, behind its latency of 5,
+  // and as much is added to b's way.
+  problem.contention.replicas = 2;
   timeline = simulate(problem, makePlan());
-  expectInterval(timeline.reductions[1], 505, 575);
-  expectInterval(*timeline.across[0], 405, 640);
+  expectInterval(timeline.reductions[1], 505, 570);
+  expectInterval(*timeline.across[0], 405, 635);
 }
 
 // The wait for a reduction stands before the launch of gathers at the same position.
@@ -171,31 +172,59 @@ TEST(Simulate, WaitsForReductionsBeforeItLaunchesGathers) {
   EXPECT_EQ(timeline.exposedReductionNs, (std::vector<double>{35, 35}));
 }
 
-// Both lanes begin at 370 and take 35 each at half the speed: 70 ns.
+// Both lanes begin at 370: 5 ns of latency, and 30 ns of bytes at half the speed.
 TEST(Simulate, SlowsLanesThatAreBothBusy) {
   Problem problem = makeTwoGroups();
-  problem.laneContention = 2;
+  problem.contention.lanes = 2;
   Timeline timeline = simulate(problem, makePlan());
-  expectInterval(timeline.reductions[0], 370, 440);
-  expectInterval(timeline.gathers[2], 370, 440);
-  // A reduction of 20 bytes (65 ns) beside the gather of 35 ns: both at half speed until 440, when
+  expectInterval(timeline.reductions[0], 370, 435);
+  expectInterval(timeline.gathers[2], 370, 435);
+  // A reduction of 20 bytes (65 ns) beside the gather of 35 ns: both at half speed until 435, when
   // the gather is done and 30 ns remain.
   problem.reductions[0].inputBytes = 20;
   Timeline longer = simulate(problem, makePlan());
-  expectInterval(longer.gathers[2], 370, 440);
-  expectInterval(longer.reductions[0], 370, 470);
-  // At 1.5: the gather until 370 + 52.5, when 30 ns remain.
-  problem.laneContention = 1.5;
+  expectInterval(longer.gathers[2], 370, 435);
+  expectInterval(longer.reductions[0], 370, 465);
+  // At 1.5: the gather until 375 + 45, when 30 ns remain.
+  problem.contention.lanes = 1.5;
   longer = simulate(problem, makePlan());
-  expectInterval(longer.gathers[2], 370, 422.5);
-  expectInterval(longer.reductions[0], 370, 452.5);
+  expectInterval(longer.gathers[2], 370, 420);
+  expectInterval(longer.reductions[0], 370, 450);
+}
+
+// The gather of b is launched at 0 and operation 0 begins at 35: its 5 ns of latency end at 40, its
+// 30 ns of bytes take 45 while there is computation. Where computation waits, they take 30.
+TEST(Simulate, SlowsBytesBesideComputation) {
+  Problem problem = makeTwoGroups();
+  problem.contention.computation = 1.5;
+  Timeline timeline = simulate(problem, makePlan(/*launchB=*/0));
+  expectInterval(timeline.gathers[0], 0, 35);
+  expectInterval(timeline.gathers[1], 35, 85);
+  expectInterval(timeline.operations[0], 35, 135);
+  problem.operations[0].durationNs = 20;
+  timeline = simulate(problem, makePlan(/*launchB=*/0));
+  expectInterval(timeline.gathers[1], 35, 75);
+}
+
+// Beside a gather alone operation 0 is slower by 1.25, beside a reduction alone by 1.5, and by 2
+// beside both.
+TEST(Simulate, CountsCollectivesBesideComputation) {
+  Problem problem = makeTwoGroups();
+  problem.contention.gathers = 1.25;
+  problem.contention.reductions = 1.5;
+  problem.contention.several = 2;
+  problem.reductions[0] = {1, 0, 5, 30, 5}; // until 95
+  Plan plan = makePlan(/*launchB=*/0);      // until 70
+  plan.reductions = {{{0}, 0, 4}, {{1}, 4, 4}};
+  const double done = 35 / 2. + 25 / 1.5;
+  expectInterval(simulate(problem, plan).operations[0], 35, 95 + 100 - done);
 }
 
 // Operation 0 runs from 35 to 145 with gather b beside it from 35 to 70: for 35 ns at the speed
 // 1 / 1.25 it gets 28 ns done, the other 72 at full speed: until 142.
 TEST(Simulate, SlowsComputationBesideABusyLane) {
   Problem problem = makeTwoGroups();
-  problem.computeContention = 1.25;
+  problem.contention.setOfComputation(1.25);
   Timeline timeline = simulate(problem, makePlan(0, 2));
   expectInterval(timeline.operations[0], 35, 142);
 }

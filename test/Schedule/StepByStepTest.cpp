@@ -41,14 +41,16 @@ private:
   struct Collective {
     Lane kind; // reductions may run on the gathers' lane
     uint32_t index;
-    double remainingNs;
+    double latencyNs, bytesNs; // that remain
   };
 
   void append(uint32_t position);
   void launch(const Instruction &instruction);
   bool isDone(const Instruction &instruction) const;
   bool isBusy(int lane) const;
-  double findSpeed(int lane) const;
+  bool isMoving(int lane) const { return isBusy(lane) && lanes[lane].front().latencyNs == 0; }
+  double findSpeed(int lane, bool isComputing) const;
+  double findComputeSpeed() const;
   /// Lets time pass until a lane's or, if it runs, the compute stream's work is done.
   void pass(double *computeNs);
 
@@ -96,15 +98,16 @@ void StepByStep::launch(const Instruction &instruction) {
       bytes += problem.groups[problem.uses[use].group].gatheredBytes;
     const Mesh &mesh = problem.meshOfUse(uses.front());
     const bool byCopyEngine = plan.gathers[instruction.index].byCopyEngine;
-    double durationNs = (byCopyEngine ? *mesh.copyEngineCost : mesh.gatherCost).durationNs(bytes);
+    const CollectiveCost cost = byCopyEngine ? *mesh.copyEngineCost : mesh.gatherCost;
+    Collective collective{Gathers, instruction.index, cost.latencyNs,
+                          cost.nsPerByte * double(bytes)};
     if (plan.isChunked(uses.front())) {
-      durationNs = 0;
-      for (uint32_t use : uses) // all drawn groups have the same costs
-        durationNs += problem.groups[problem.uses[use].group].chunk->gatherCost.nsPerByte *
-                      double(problem.groups[problem.uses[use].group].gatheredBytes);
-      durationNs += problem.groups[problem.uses[uses.front()].group].chunk->gatherCost.latencyNs;
+      const CollectiveCost ofChunks = // all drawn groups have the same costs
+          problem.groups[problem.uses[uses.front()].group].chunk->gatherCost;
+      collective = {Gathers, instruction.index, ofChunks.latencyNs,
+                    ofChunks.nsPerByte * double(bytes)};
     }
-    lanes[0].push_back({Gathers, instruction.index, durationNs});
+    lanes[0].push_back(collective);
     return;
   }
   int64_t reducedBytes = 0;
@@ -114,9 +117,11 @@ void StepByStep::launch(const Instruction &instruction) {
   }
   const Mesh &mesh = problem.meshOfReduction(plan.reductions[instruction.index].reductions.front());
   lanes[problem.oneLane || plan.shareLane ? 0 : 1].push_back(
-      {Reductions, instruction.index, mesh.reduceCost.durationNs(bytes)});
+      {Reductions, instruction.index, mesh.reduceCost.latencyNs,
+       mesh.reduceCost.nsPerByte * double(bytes)});
   if (mesh.acrossCost)
-    lanes[2].push_back({Replicas, instruction.index, mesh.acrossCost->durationNs(reducedBytes)});
+    lanes[2].push_back({Replicas, instruction.index, mesh.acrossCost->latencyNs,
+                        mesh.acrossCost->nsPerByte * double(reducedBytes)});
 }
 
 /// Over replicas, only once the reduction is done.
@@ -125,12 +130,31 @@ bool StepByStep::isBusy(int lane) const {
          (lanes[lane].front().kind != Replicas || done[Reductions][lanes[lane].front().index]);
 }
 
-double StepByStep::findSpeed(int lane) const {
+double StepByStep::findSpeed(int lane, bool isComputing) const {
+  if (!isMoving(lane))
+    return 1;
   double slowdown = 1;
   for (int other = 0; other < 3; ++other)
-    if (other != lane && isBusy(other))
-      slowdown += (other == 2 || lane == 2 ? problem.acrossContention : problem.laneContention) - 1;
-  return 1 / slowdown;
+    if (other != lane && isMoving(other))
+      slowdown +=
+          (other == 2 || lane == 2 ? problem.contention.replicas : problem.contention.lanes) - 1;
+  return 1 / slowdown / (isComputing ? problem.contention.computation : 1);
+}
+
+double StepByStep::findComputeSpeed() const {
+  const Contention &contention = problem.contention;
+  int numByKernels = 0;
+  double slowdown = 1;
+  for (int lane = 0; lane < 3; ++lane)
+    if (isBusy(lane)) {
+      const Collective &busy = lanes[lane].front();
+      const bool byCopyEngine = busy.kind == Gathers && plan.gathers[busy.index].byCopyEngine;
+      numByKernels += !byCopyEngine;
+      slowdown = std::max(slowdown, byCopyEngine           ? contention.copyEngines
+                                    : busy.kind == Gathers ? contention.gathers
+                                                           : contention.reductions);
+    }
+  return 1 / (numByKernels > 1 ? contention.several : slowdown);
 }
 
 bool StepByStep::isDone(const Instruction &instruction) const {
@@ -142,30 +166,37 @@ bool StepByStep::isDone(const Instruction &instruction) const {
 
 void StepByStep::pass(double *computeNs) {
   bool areBusy[3] = {isBusy(0), isBusy(1), isBusy(2)};
-  double speeds[3] = {findSpeed(0), findSpeed(1), findSpeed(2)};
-  double computeSpeed = 1;
-  for (int lane = 0; lane < 3; ++lane)
-    if (areBusy[lane]) {
-      const Collective &busy = lanes[lane].front();
-      const bool byCopyEngine = busy.kind == Gathers && plan.gathers[busy.index].byCopyEngine;
-      computeSpeed = std::min(computeSpeed, 1 / (byCopyEngine ? problem.copyEngineContention
-                                                              : problem.computeContention));
-    }
+  const bool isComputing = computeNs != nullptr;
+  double speeds[3] = {findSpeed(0, isComputing), findSpeed(1, isComputing),
+                      findSpeed(2, isComputing)};
+  double computeSpeed = findComputeSpeed();
   double passedNs = INFINITY;
+  auto remaining = [&](int lane) -> double & {
+    Collective &front = lanes[lane].front();
+    return front.latencyNs > 0 ? front.latencyNs : front.bytesNs;
+  };
   for (int lane = 0; lane < 3; ++lane)
     if (areBusy[lane])
-      passedNs = std::min(passedNs, lanes[lane].front().remainingNs / speeds[lane]);
+      passedNs = std::min(passedNs, remaining(lane) / speeds[lane]);
   if (computeNs)
     passedNs = std::min(passedNs, *computeNs / computeSpeed);
   ASSERT_TRUE(std::isfinite(passedNs)) << "a deadlock";
   nowNs += passedNs;
   constexpr double kDone = 1e-6;
-  for (int i = 0; i < 3; ++i)
-    if (std::deque<Collective> &lane = lanes[i];
-        areBusy[i] && (lane.front().remainingNs -= passedNs * speeds[i]) < kDone) {
-      done[lane.front().kind][lane.front().index] = true;
-      lane.pop_front();
+  for (int i = 0; i < 3; ++i) {
+    if (!areBusy[i])
+      continue;
+    Collective &front = lanes[i].front();
+    const bool isLatency = front.latencyNs > 0;
+    if ((remaining(i) -= passedNs * speeds[i]) >= kDone)
+      continue;
+    if (isLatency)
+      front.latencyNs = 0;
+    if (!isLatency || front.bytesNs == 0) {
+      done[front.kind][front.index] = true;
+      lanes[i].pop_front();
     }
+  }
   if (computeNs && (*computeNs -= passedNs * computeSpeed) < kDone)
     *computeNs = 0;
 }

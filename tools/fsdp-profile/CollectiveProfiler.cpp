@@ -67,8 +67,13 @@ static void printFits(const cost::Network &network) {
     llvm::errs() << llvm::format("fsdp-profile: %-14s %6.1f us + %.4f ns per byte\n",
                                  cost::getName(collective.kind).data(), collective.latencyNs / 1e3,
                                  collective.nsPerByte);
-  llvm::errs() << llvm::format("fsdp-profile: contention of lanes %.2f, of computation %.2f\n",
-                               network.laneContention, network.computeContention);
+  const schedule::Contention &contention = network.contention;
+  llvm::errs() << llvm::format("fsdp-profile: contention of lanes %.2f, of collectives with "
+                               "computation %.2f\n",
+                               contention.lanes, contention.computation);
+  llvm::errs() << llvm::format("fsdp-profile: contention of computation with gathers %.2f, "
+                               "reductions %.2f, both %.2f\n",
+                               contention.gathers, contention.reductions, contention.several);
 }
 
 static rt::Result<std::string> profileRank(const CollectiveOptions &options,

@@ -98,10 +98,10 @@ rt::Result<cost::Network> fsdp::profile::measureNetwork(rt::Device &device,
   size_t bytes = smallest;
   while (bytes < options.contentionBytes)
     bytes *= 2;
-  rt::Result<Contention> contention = measureContention(streams, timer, bytes, options.productSize);
+  rt::Result<schedule::Contention> contention =
+      measureContention(streams, timer, bytes, options.productSize);
   if (!contention.ok())
     return contention.status();
-  network.laneContention = contention->lanes;
-  network.computeContention = contention->computation;
+  network.contention = *contention;
   return network;
 }

@@ -33,18 +33,13 @@ struct NetworkOptions {
 rt::Result<cost::Network> measureNetwork(rt::Device &device, rt::Communicator &communicator,
                                          const NetworkOptions &options);
 
-/// How much collectives slow down computation and each other.
-struct Contention {
-  double lanes = 1, computation = 1;
-};
-
-/// Lanes: by how much two lanes slow each other, from the time that gathers and reductions of
-/// `bytes` take together and apart, in [1, 2]. Computation: the slowdown k of computation during a
-/// collective of duration c that makes the model's total (the collective's duration, less the
-/// progress c / k that computation makes meanwhile) equal to the measured one; at most 100, where
-/// computation stands still, as it does where a rank has one core.
-rt::Result<Contention> measureContention(CollectiveStreams &streams, CollectiveTimer &timer,
-                                         size_t bytes, int64_t productSize);
+/// By how much collectives of `bytes` and products slow each other down: what makes the scheduler's
+/// model of the time that they take together equal to the measured one. Computation stands still at
+/// 100, the largest factor, as it does where a rank has one core; what it does to collectives
+/// cannot be told then.
+rt::Result<schedule::Contention> measureContention(CollectiveStreams &streams,
+                                                   CollectiveTimer &timer, size_t bytes,
+                                                   int64_t productSize);
 
 } // namespace fsdp::profile
 

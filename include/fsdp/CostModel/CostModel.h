@@ -10,6 +10,7 @@
 #define FSDP_COSTMODEL_COSTMODEL_H
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/Schedule/Contention.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
@@ -87,13 +88,8 @@ public:
   /// Ranks of a host, which a faster network joins than hosts; 0: the network does not say.
   virtual int64_t getRanksPerHost() const = 0;
 
-  /// How much slower each lane is while both are busy, in [1, 2]; how much slower computation is
-  /// while a lane is busy, at least 1. Where ranks have one core each, a collective stops
-  /// computation: the latter is then large (100).
-  virtual double getLaneContention() const = 0;
-  virtual double getComputeContention() const = 0;
-  /// The latter while nothing but copy engines is busy: at most that, and that if unknown.
-  virtual double getCopyEngineContention() const = 0;
+  /// Where ranks have one core each, a collective stops computation: that factor is large (100).
+  virtual schedule::Contention getContention() const = 0;
   /// Whether the host issues work long before the device runs it: every GPU.
   virtual bool doesHostRunAhead() const = 0;
   /// Memory of the device, bytes; 0: unknown (a CPU).

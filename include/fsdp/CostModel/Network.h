@@ -76,11 +76,14 @@ struct Network {
   double baseNs = 0;
   std::vector<NetworkLevel> levels;
   std::vector<MeasuredCollective> measured;
-  double laneContention = 1, computeContention = 1;
+  schedule::Contention contention; // without those over replicas and of copy engines
   std::optional<CopyEngines> copyEngines = std::nullopt; // none: unknown
 
   /// The units of the first of several levels; 0: there are no several.
   int64_t getRanksPerHost() const { return levels.size() > 1 ? levels.front().units : 0; }
+
+  /// Over replicas as between lanes. Of copy engines that are unknown, as of kernels.
+  schedule::Contention getContention() const;
 
   /// Nothing for one rank. Without levels, ranks that were not measured take the measurement with
   /// the nearest number of ranks, scaled as a ring (and count as roofline). Measurements are of

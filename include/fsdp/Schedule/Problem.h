@@ -28,6 +28,8 @@
 #ifndef FSDP_SCHEDULE_PROBLEM_H
 #define FSDP_SCHEDULE_PROBLEM_H
 
+#include "fsdp/Schedule/Contention.h"
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -54,11 +56,18 @@ struct Use {
 /// Whether a group stays gathered until its next use.
 enum class KeepRule : uint8_t { Free, Never, Always };
 
+/// Of a collective that runs beside nothing: first nothing moves, then its bytes do.
+struct CollectiveDuration {
+  double latencyNs = 0, bytesNs = 0;
+  double totalNs() const { return latencyNs + bytesNs; }
+};
+
 /// A collective of several members moves the sum of their bytes and pays the latency once.
 struct CollectiveCost {
   double latencyNs = 0;
   double nsPerByte = 0; // of gathered, or of not yet reduced bytes
-  double durationNs(int64_t bytes) const { return latencyNs + nsPerByte * double(bytes); }
+  CollectiveDuration of(int64_t bytes) const { return {latencyNs, nsPerByte * double(bytes)}; }
+  double durationNs(int64_t bytes) const { return of(bytes).totalNs(); }
   bool operator==(const CollectiveCost &) const = default;
 };
 
@@ -114,13 +123,7 @@ struct Problem {
   /// The host issues work long before it runs, as for every GPU. Only what eager FSDP2 does depends
   /// on it (Policies.h).
   bool hostRunsAhead = false;
-  /// In [1, 2]: how much slower each lane is while both are busy.
-  double laneContention = 1;
-  /// In [1, 2]: what being busy at once adds, less 1, to each lane and to that over replicas.
-  double acrossContention = 1;
-  /// At least 1: how much slower computation is while a lane is busy; in [1, that]: while nothing
-  /// but a gather by copy engines runs.
-  double computeContention = 1, copyEngineContention = 1;
+  Contention contention;
   /// Peak bytes that no plan may exceed; none: no limit.
   std::optional<int64_t> memoryCapBytes;
 
@@ -149,15 +152,13 @@ struct Problem {
   }
   /// Whether a plan may choose.
   bool hasTransports() const;
-  /// The least by which a gather slows computation down, as a share of what kernels do.
-  double leastGatherSlowdown() const;
   /// Of the gather of these uses in one launch, of which those in `chunked`, by use, are gathered
   /// from chunks (Plan.h). Empty: none is.
-  double gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
-                  bool byCopyEngine) const;
+  CollectiveDuration ofGather(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
+                              bool byCopyEngine) const;
   /// Of the reduction of these in one launch, and of what follows over replicas; none: 0.
-  double reduceNs(std::span<const uint32_t> bucket) const;
-  double acrossNs(std::span<const uint32_t> bucket) const;
+  CollectiveDuration ofReduction(std::span<const uint32_t> bucket) const;
+  CollectiveDuration ofAcross(std::span<const uint32_t> bucket) const;
 
   /// The use of the same group before `use` (after it); none for the first (last).
   std::vector<int32_t> previousUses() const;

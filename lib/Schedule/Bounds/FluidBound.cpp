@@ -41,9 +41,9 @@ static double serialNs(const Problem &problem) {
   for (const Operation &operation : problem.operations)
     ns += operation.durationNs;
   for (uint32_t i = 0; i < problem.uses.size(); ++i)
-    ns += problem.gatherNs({&i, 1}, {}, false);
+    ns += problem.ofGather({&i, 1}, {}, false).totalNs();
   for (uint32_t i = 0; i < problem.reductions.size(); ++i)
-    ns += problem.reduceNs({&i, 1}) + problem.acrossNs({&i, 1});
+    ns += problem.ofReduction({&i, 1}).totalNs() + problem.ofAcross({&i, 1}).totalNs();
   return ns;
 }
 
@@ -75,9 +75,7 @@ static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &op
   std::vector<FluidSegment> segments =
       addMoments(windows, runs, choices, costs, totalNs / model.timeUnitNs, model.program);
 
-  double overlap = problem.oneLane ? 2 : problem.laneContention;
-  FluidRows rows{problem, windows,          choices, segments,
-                 costs,   model.timeUnitNs, overlap, model.program};
+  FluidRows rows{problem, windows, choices, segments, costs, model.timeUnitNs, model.program};
   rows.addGatherWork();
   rows.addReductionWork();
   rows.addMergedGathers();

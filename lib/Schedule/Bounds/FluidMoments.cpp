@@ -6,14 +6,17 @@
 
 using namespace fsdp::schedule;
 
-Expression LaneCosts::gatherWork(const Moment &from, const Moment &to) const {
-  return gatherPerByte * (to.gatheredBytes - Expression(from.gatheredBytes)) +
-         gatherLatency * (to.gatherLatencies - Expression(from.gatherLatencies));
-}
-
-Expression LaneCosts::reduceWork(const Moment &from, const Moment &to) const {
-  return reducePerByte * (to.reducedBytes - Expression(from.reducedBytes)) +
-         reduceLatency * (to.reduceLatencies - Expression(from.reduceLatencies));
+Expression LaneCosts::workOf(const LaneShares &shares, const Moment &from, const Moment &to) const {
+  Expression work;
+  auto add = [&](LaneWork kind, double cost, Column before, Column after) {
+    if (double weight = shares[kind] * cost; weight > 0)
+      work += weight * (after - Expression(before));
+  };
+  add(LaneWork::GatherBytes, gatherPerByte, from.gatheredBytes, to.gatheredBytes);
+  add(LaneWork::GatherLatency, gatherLatency, from.gatherLatencies, to.gatherLatencies);
+  add(LaneWork::ReduceBytes, reducePerByte, from.reducedBytes, to.reducedBytes);
+  add(LaneWork::ReduceLatency, reduceLatency, from.reduceLatencies, to.reduceLatencies);
+  return work;
 }
 
 /// Entry j: the least gate of the gathers from j on.

@@ -4,6 +4,7 @@
 #define FSDP_LIB_SCHEDULE_FLUIDMOMENTS_H
 
 #include "FluidChoices.h"
+#include "LaneShares.h"
 
 namespace fsdp::schedule {
 
@@ -36,8 +37,8 @@ struct FluidSegment {
 struct LaneCosts {
   double gatherLatency = 0, gatherPerByte = 0;
   double reduceLatency = 0, reducePerByte = 0;
-  Expression gatherWork(const Moment &from, const Moment &to) const;
-  Expression reduceWork(const Moment &from, const Moment &to) const;
+  /// What the gathers' and the reductions' lane do between two moments, weighted.
+  Expression workOf(const LaneShares &shares, const Moment &from, const Moment &to) const;
 };
 
 /// Columns for all moments. Times are at most `horizon`.

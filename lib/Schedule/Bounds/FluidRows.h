@@ -29,9 +29,12 @@ struct FluidRows {
   const std::vector<FluidSegment> &segments;
   LaneCosts costs;
   double timeUnitNs;
-  /// In any stretch of time, one lane's work and (overlap - 1) times the other's fit in.
-  double overlap;
   LinearProgram &program;
+  /// By whether gathers, and whether reductions, may run.
+  std::vector<LaneShares> laneShares[2][2] = {
+      {findLaneShares(problem, {}), findLaneShares(problem, {.reductions = true})},
+      {findLaneShares(problem, {.gathers = true}),
+       findLaneShares(problem, {.gathers = true, .reductions = true})}};
 
   // FluidWork.cpp: work that must be done by a moment, or cannot be done before it.
   void addGatherWork();
@@ -56,8 +59,6 @@ private:
   const FluidSegment &segmentAt(uint32_t position) const; // that begins there
   void addLaneRows(const Moment &from, const Moment &to, bool isComputing,
                    const Expression &computeTime);
-  void addStretch(const Moment &from, const Moment &to, const Expression &computeTime,
-                  double gatherShare, double reduceShare);
 };
 
 } // namespace fsdp::schedule

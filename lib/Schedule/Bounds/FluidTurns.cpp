@@ -19,7 +19,10 @@ struct Turns {
 
 class TurnFinder {
 public:
-  TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap);
+  TurnFinder(const Problem &problem, const CollectiveWindows &windows,
+             const std::vector<LaneShares> &laneShares)
+      : problem(problem), windows(windows), laneShares(laneShares), reachedNs(problem.reachedNs()) {
+  }
   /// For a use between readiness and deadline, if its gather costs so much.
   Turns find(const ReductionWindow &reduction, const GatherWindow &gather,
              const CollectiveCost &cost) const;
@@ -32,14 +35,11 @@ private:
 
   const Problem &problem;
   const CollectiveWindows &windows;
-  const double overlap;
+  const std::vector<LaneShares> &laneShares;
   const std::vector<double> reachedNs;
 };
 
 } // namespace
-
-TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap)
-    : problem(problem), windows(windows), overlap(overlap), reachedNs(problem.reachedNs()) {}
 
 /// Let a reduction be ready at position r and have its deadline at d, and a use between them begin
 /// with operation f. Beside some operations in [r, f), the tight ones, its input and the use's copy
@@ -55,8 +55,9 @@ TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows,
 /// it was launched, so behind the gather, or followed it.
 Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather,
                        const CollectiveCost &cost) const {
-  double reduceNs = reduction.cost.durationNs(reduction.inputBytes);
-  double gatherNs = cost.durationNs(gather.sizeBytes);
+  const CollectiveDuration reduce = reduction.cost.of(reduction.inputBytes);
+  const CollectiveDuration gathered = cost.of(gather.sizeBytes);
+  const double reduceNs = reduce.totalNs(), gatherNs = gathered.totalNs();
   uint32_t ready = reduction.ready, first = gather.first, deadline = reduction.deadline;
   double leastNs = std::max(computeNs(ready, deadline), reduceNs);
   Turns turns{leastNs, leastNs};
@@ -72,12 +73,25 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   if (behind == 0)
     return turns;
   turns.keptNs = std::max(leastNs, reduceNs + computeNs(firstKeptTight, deadline));
-  double bothNs =
-      std::max(reduceNs + (overlap - 1) * gatherNs, gatherNs + (overlap - 1) * reduceNs);
+  // Nothing moves before the one or the other has its latency behind it.
+  const double leastLatencyNs = std::min(gathered.latencyNs, reduce.latencyNs);
+  double bothNs = 0;
+  for (const LaneShares &shares : laneShares) {
+    const double ofLatencies = shares[LaneWork::GatherLatency] + shares[LaneWork::ReduceLatency];
+    bothNs = std::max(bothNs, shares[LaneWork::GatherLatency] * gathered.latencyNs +
+                                  shares[LaneWork::GatherBytes] * gathered.bytesNs +
+                                  shares[LaneWork::ReduceLatency] * reduce.latencyNs +
+                                  shares[LaneWork::ReduceBytes] * reduce.bytesNs +
+                                  std::max(0., 1 - ofLatencies) * leastLatencyNs);
+  }
   double behindNs = computeNs(ready, behind), restNs = computeNs(first, deadline);
   double endedNs = bothNs + restNs;
+  // What the gather moves beside the reduction's latency is not slower.
+  const double slowedNs = std::max(0., gathered.bytesNs - reduce.latencyNs);
   double sharedNs =
-      problem.oneLane ? behindNs + bothNs : std::max(behindNs + overlap * gatherNs, bothNs);
+      problem.oneLane
+          ? behindNs + bothNs
+          : std::max(behindNs + gatherNs + (problem.contention.lanes - 1) * slowedNs, bothNs);
   double blockedNs = 0;
   for (uint32_t k = first; k < deadline; ++k)
     if (windows.slackBytes[k] < reduction.inputBytes)
@@ -94,7 +108,7 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
 void FluidRows::addTurns() {
   if (!problem.memoryCapBytes)
     return;
-  TurnFinder finder(problem, windows, overlap);
+  TurnFinder finder(problem, windows, laneShares[true][true]);
   for (const ReductionWindow &reduction : windows.reductions) {
     auto gather = std::partition_point(
         windows.gathers.begin(), windows.gathers.end(),

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CollectiveWindows.h"
+#include "LaneShares.h"
 #include "fsdp/Schedule/LowerBound.h"
 
 #include <algorithm>
@@ -19,16 +20,19 @@ namespace {
 /// A collective, from a position (the end of the operation before it) to an operation's start.
 struct Arc {
   uint32_t from = 0, to = 0;
-  double durationNs = 0; // at least, from one to the other; merged it takes longer
-  double workNs = 0;     // that no merging saves
+  double durationNs = 0;        // at least, from one to the other; merged it takes longer
+  CollectiveDuration work = {}; // that no merging saves
 };
 
 } // namespace
 
 static Arc makeArc(uint32_t from, uint32_t to, const CollectiveCost &cost, int64_t bytes,
                    bool mergeable) {
-  double durationNs = cost.durationNs(bytes);
-  return {from, to, durationNs, mergeable ? durationNs - cost.latencyNs : durationNs};
+  CollectiveDuration work = cost.of(bytes);
+  const double durationNs = work.totalNs();
+  if (mergeable)
+    work.latencyNs = 0;
+  return {from, to, durationNs, work};
 }
 
 static std::vector<Arc> gatherArcs(const CollectiveWindows &windows) {
@@ -59,10 +63,12 @@ static std::vector<Arc> acrossArcs(const CollectiveWindows &windows) {
   return arcs;
 }
 
-static double sumOfWork(const std::vector<Arc> &arcs) {
-  double sum = 0;
-  for (const Arc &arc : arcs)
-    sum += arc.workNs;
+static CollectiveDuration sumOfWork(const std::vector<Arc> &arcs) {
+  CollectiveDuration sum;
+  for (const Arc &arc : arcs) {
+    sum.latencyNs += arc.work.latencyNs;
+    sum.bytesNs += arc.work.bytesNs;
+  }
   return sum;
 }
 
@@ -132,24 +138,24 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   std::vector<Arc> gathers = gatherArcs(windows), reductions = reductionArcs(windows);
   std::vector<double> headNs = findHeads(problem, gathers, reductions, acrossArcs(windows));
 
-  // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
-  double overlap = problem.oneLane ? 2 : problem.laneContention;
   double leastNsPerByte = windows.gatherCost.nsPerByte; // they may be gathered from chunks
   for (const GatherWindow &gather : windows.gathers)
     leastNsPerByte = std::min(leastNsPerByte, gather.leastCost.nsPerByte);
-  double gatherNs = sumOfWork(gathers) + leastNsPerByte * double(findBytesGatheredAgain(windows));
-  double reduceNs = sumOfWork(reductions);
-  double busyNs =
-      std::max(gatherNs + (overlap - 1) * reduceNs, reduceNs + (overlap - 1) * gatherNs);
-  // Computation is slower while a lane is busy, by a share of that while only copy engines are
-  // (FluidLanes.cpp); the wait before its first operation is idle time in addition.
-  double share = problem.leastGatherSlowdown();
-  double slowingNs = std::max(share * gatherNs + std::min(1., overlap - share) * reduceNs,
-                              reduceNs + std::min(share, overlap - 1) * gatherNs);
-  double firstWaitNs = headNs[1] - problem.operations[0].durationNs;
-  double slowedNs = problem.reachedNs().back() + slowingNs +
-                    (firstWaitNs - slowingNs) / problem.computeContention;
-  double pathNs = std::max(headNs.back(), slowedNs);
+  CollectiveDuration gatherWork = sumOfWork(gathers), reduceWork = sumOfWork(reductions);
+  gatherWork.bytesNs += leastNsPerByte * double(findBytesGatheredAgain(windows));
+  // Computation does not begin before its first wait has ended.
+  const double firstWaitNs = headNs[1] - problem.operations[0].durationNs;
+  double pathNs = headNs.back(), busyNs = 0;
+  for (const LaneShares &shares : findLaneShares(problem, {.gathers = true, .reductions = true})) {
+    const double sumNs = shares[LaneWork::Compute] * problem.reachedNs().back() +
+                         shares[LaneWork::GatherLatency] * gatherWork.latencyNs +
+                         shares[LaneWork::GatherBytes] * gatherWork.bytesNs +
+                         shares[LaneWork::ReduceLatency] * reduceWork.latencyNs +
+                         shares[LaneWork::ReduceBytes] * reduceWork.bytesNs +
+                         (1 - shares.idleRate) * firstWaitNs;
+    double &ofKind = shares[LaneWork::Compute] > 0 ? pathNs : busyNs;
+    ofKind = std::max(ofKind, sumNs);
+  }
   LowerBound bound;
   bound.makespanNs = std::max(pathNs, busyNs);
   bound.kind = busyNs > pathNs ? BoundKind::Lanes : BoundKind::Path;

@@ -39,14 +39,16 @@ double Placement::findOperationEnd() const {
         task.update == position && !streams.hasEnded(task.acrossTicket))
       startNs = std::max(startNs, streams.hasEnded(task.ticket)
                                       ? streams.findEnd(task.acrossTicket)
-                                      : streams.findEnd(task.ticket) + *task.acrossNs);
+                                      : streams.findEnd(task.ticket) + task.across->totalNs());
   // The end matters only while a lane is busy, and then computation is slower.
-  return startNs + operation().durationNs * problem.computeContention;
+  return startNs + operation().durationNs * problem.contention.gathers;
 }
 
 void Placement::launch(GatherTask &task) {
   task.isLaunched = true;
-  task.ticket = streams.launch(0, task.durationNs, task.byCopyEngine);
+  task.ticket =
+      streams.launch(0, task.duration,
+                     task.byCopyEngine ? CollectiveWork::CopyEngineGather : CollectiveWork::Gather);
   held += task.bytes;
   tasks.room.take(position, task.first, task.bytes);
   plan.gathers.push_back({task.uses, position, task.byCopyEngine});

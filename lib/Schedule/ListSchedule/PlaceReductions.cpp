@@ -7,9 +7,9 @@
 using namespace fsdp::schedule;
 
 void Placement::launch(ReductionTask &task) {
-  task.ticket = streams.launch(reductionLane, task.durationNs);
-  if (task.acrossNs) {
-    task.acrossTicket = streams.launchAcross(reductionLane, *task.acrossNs);
+  task.ticket = streams.launch(reductionLane, task.duration, CollectiveWork::Reduction);
+  if (task.across) {
+    task.acrossTicket = streams.launchAcross(reductionLane, *task.across);
     goingOn.push(&task - tasks.reductions.data());
   }
   held += task.outputBytes;
@@ -41,7 +41,8 @@ bool Placement::hasLongEnded() const {
   constexpr double kMargin = 0.25; // of its duration
   const ReductionTask &task = tasks.reductions[pending.front()];
   return streams.hasEnded(task.ticket) &&
-         streams.getInterval(task.ticket).endNs + kMargin * task.durationNs <= streams.getNow();
+         streams.getInterval(task.ticket).endNs + kMargin * task.duration.totalNs() <=
+             streams.getNow();
 }
 
 /// Waits for all reductions that have ended, which takes no time and frees their memory. False if

@@ -88,7 +88,7 @@ uint32_t Placement::findNextEvent() const {
 
 /// Whether no reduction, nor a gather if one may be launched, can do anything at this position.
 bool Placement::isQuiet(bool mayGather) const {
-  double endNs = streams.getNow() + operation().durationNs * problem.computeContention;
+  double endNs = streams.getNow() + operation().durationNs * problem.contention.several;
   if (mayGather && streams.findEndOfLane(0) <= endNs)
     return false;
   if (!unlaunched.isEmpty()) {

@@ -82,7 +82,7 @@ static GatherTask makeGatherTask(const TaskContext &context, const std::vector<u
   const uint32_t use = task.uses.front(); // the others are of its mesh, and from chunks if it is
   const bool isChunked = !context.chunked.empty() && context.chunked[use];
   task.byCopyEngine = problem.goesByCopyEngine(use, isChunked, bucket.byCopyEngine);
-  task.durationNs = problem.gatherNs(task.uses, context.chunked, task.byCopyEngine);
+  task.duration = problem.ofGather(task.uses, context.chunked, task.byCopyEngine);
   return task;
 }
 
@@ -101,9 +101,9 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
     task.inputBytes += reduction.inputBytes;
     task.outputBytes += reduction.outputBytes;
   }
-  task.durationNs = problem.reduceNs(task.reductions);
+  task.duration = problem.ofReduction(task.reductions);
   if (problem.meshOfReduction(task.reductions.front()).acrossCost)
-    task.acrossNs = problem.acrossNs(task.reductions);
+    task.across = problem.ofAcross(task.reductions);
   return task;
 }
 

@@ -15,7 +15,7 @@ struct GatherTask {
   uint32_t earliest = 0; // its gate; and the copies that it replaces are gone
   uint32_t first = 0;    // operation that reads it first
   int64_t bytes = 0;
-  double durationNs = 0;
+  CollectiveDuration duration;
   bool byCopyEngine = false;
   /// It had room when this many buckets were launched.
   size_t checkedAt = SIZE_MAX;
@@ -30,8 +30,8 @@ struct ReductionTask {
   uint32_t ready = 0, update = 0; // positions
   uint32_t gate = 0;              // not launched before if it can be put off
   int64_t inputBytes = 0, outputBytes = 0;
-  double durationNs = 0;
-  std::optional<double> acrossNs; // over replicas
+  CollectiveDuration duration;
+  std::optional<CollectiveDuration> across; // over replicas
   Ticket ticket, acrossTicket;
 };
 

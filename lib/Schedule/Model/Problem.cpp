@@ -96,20 +96,30 @@ static Wrong checkCosts(const Problem &problem) {
       if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
         return std::string("a ") + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
                std::to_string(cost.nsPerByte) + " ns per byte";
-  if (!(problem.acrossContention >= 1 && problem.acrossContention <= 2))
-    return "contention with the lane over replicas is " + std::to_string(problem.acrossContention) +
-           ", expected a factor from 1 to 2";
-  if (!(problem.laneContention >= 1 && problem.laneContention <= 2))
-    return "lane contention is " + std::to_string(problem.laneContention) +
-           ", expected a factor from 1 to 2";
-  if (!(problem.computeContention >= 1) || !std::isfinite(problem.computeContention))
-    return "compute contention is " + std::to_string(problem.computeContention) +
-           ", expected a factor of at least 1";
-  if (!(problem.copyEngineContention >= 1 &&
-        problem.copyEngineContention <= problem.computeContention))
-    return "compute contention with copy engines is " +
-           std::to_string(problem.copyEngineContention) + ", expected a factor from 1 to the " +
-           std::to_string(problem.computeContention) + " of kernels";
+  return std::nullopt;
+}
+
+static Wrong checkContention(const Problem &problem) {
+  const Contention &contention = problem.contention;
+  struct Factor {
+    const char *name;
+    double value, least, most; // no limit: infinity
+  };
+  const double oneByKernels = std::max(contention.gathers, contention.reductions);
+  for (auto [name, value, least, most] :
+       {Factor{"of lanes", contention.lanes, 1, 2},
+        Factor{"with the lane over replicas", contention.replicas, 1, 2},
+        Factor{"of collectives with computation", contention.computation, 1, INFINITY},
+        Factor{"of computation with gathers", contention.gathers, 1, INFINITY},
+        Factor{"of computation with reductions", contention.reductions, 1, INFINITY},
+        Factor{"of computation with several collectives", contention.several, oneByKernels,
+               INFINITY},
+        Factor{"of computation with copy engines", contention.copyEngines, 1, contention.gathers}})
+    if (!(value >= least && value <= most) || std::isinf(value))
+      return "contention " + std::string(name) + " is " + std::to_string(value) +
+             ", expected a factor " +
+             (std::isinf(most) ? "of at least " + std::to_string(least)
+                               : "from " + std::to_string(least) + " to " + std::to_string(most));
   return std::nullopt;
 }
 
@@ -134,7 +144,8 @@ static Wrong checkGroups(const Problem &problem) {
 }
 
 Wrong Problem::check() const {
-  for (auto part : {checkGroups, checkOperations, checkUses, checkReductions, checkCosts})
+  for (auto part :
+       {checkGroups, checkOperations, checkUses, checkReductions, checkCosts, checkContention})
     if (Wrong wrong = part(*this))
       return wrong;
   return std::nullopt;
@@ -164,33 +175,26 @@ bool Problem::hasTransports() const {
                      [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
 }
 
-double Problem::leastGatherSlowdown() const {
-  bool isKernels = std::none_of(meshes.begin(), meshes.end(),
-                                [](const Mesh &mesh) { return mesh.copyEngineCost.has_value(); });
-  return isKernels || computeContention == 1
-             ? 1
-             : (1 - 1 / copyEngineContention) / (1 - 1 / computeContention);
-}
-
 /// Of members that may have several costs, before a bucket is split by them.
 template <typename BytesOf, typename CostOf>
-static double durationOf(std::span<const uint32_t> bucket, BytesOf bytesOf, CostOf costOf) {
+static CollectiveDuration durationOf(std::span<const uint32_t> bucket, BytesOf bytesOf,
+                                     CostOf costOf) {
   const CollectiveCost first = costOf(bucket.front());
   bool isUniform = true;
   int64_t bytes = 0;
-  double latencyNs = 0, bytesNs = 0;
+  CollectiveDuration sum;
   for (uint32_t member : bucket) {
     const CollectiveCost cost = costOf(member);
     isUniform &= cost == first;
     bytes += bytesOf(member);
-    latencyNs = std::max(latencyNs, cost.latencyNs);
-    bytesNs += cost.nsPerByte * double(bytesOf(member));
+    sum.latencyNs = std::max(sum.latencyNs, cost.latencyNs);
+    sum.bytesNs += cost.nsPerByte * double(bytesOf(member));
   }
-  return isUniform ? first.durationNs(bytes) : latencyNs + bytesNs;
+  return isUniform ? first.of(bytes) : sum;
 }
 
-double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
-                         bool byCopyEngine) const {
+CollectiveDuration Problem::ofGather(std::span<const uint32_t> bucket,
+                                     std::span<const uint8_t> chunked, bool byCopyEngine) const {
   return durationOf(
       bucket, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
       [&](uint32_t use) {
@@ -198,13 +202,13 @@ double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8
       });
 }
 
-double Problem::reduceNs(std::span<const uint32_t> bucket) const {
+CollectiveDuration Problem::ofReduction(std::span<const uint32_t> bucket) const {
   return durationOf(
       bucket, [&](uint32_t index) { return reductions[index].inputBytes; },
       [&](uint32_t index) { return meshOfReduction(index).reduceCost; });
 }
 
-double Problem::acrossNs(std::span<const uint32_t> bucket) const {
+CollectiveDuration Problem::ofAcross(std::span<const uint32_t> bucket) const {
   return durationOf(
       bucket, [&](uint32_t index) { return reductions[index].outputBytes; },
       [&](uint32_t index) { return meshOfReduction(index).acrossCost.value_or(CollectiveCost()); });

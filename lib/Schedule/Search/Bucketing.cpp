@@ -106,7 +106,7 @@ uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const ui
                                     std::span<const uint8_t> chunked, bool byCopyEngine,
                                     double multiple) {
   uint32_t first = space.firstOf(uses.front());
-  double durationNs = space.problem.gatherNs(uses, chunked, byCopyEngine);
+  double durationNs = space.problem.ofGather(uses, chunked, byCopyEngine).totalNs();
   return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
 }
 
@@ -119,10 +119,10 @@ public:
     const Problem &problem = space.problem;
     for (const std::vector<uint32_t> &bucket : reductions) {
       double beginNs =
-          problem.computeContention * space.startNs[problem.reductions[bucket.back()].ready];
+          problem.contention.gathers * space.startNs[problem.reductions[bucket.back()].ready];
       if (!slots.empty())
         beginNs = std::max(beginNs, slots.back().endNs);
-      slots.push_back({beginNs, beginNs + problem.reduceNs(bucket)});
+      slots.push_back({beginNs, beginNs + problem.ofReduction(bucket).totalNs()});
     }
   }
 
@@ -148,11 +148,12 @@ private:
 void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
                                     size_t end, Decisions &decisions) {
   LatestStarts starts(space, decisions.reductions);
-  double scale = space.problem.computeContention;
+  double scale = space.problem.contention.gathers;
   for (size_t i = decisions.gathers.size(); i-- > begin;) {
     Decisions::Gathers &bucket = decisions.gathers[i];
     uint32_t first = space.firstOf(bucket.uses.front());
-    double durationNs = space.problem.gatherNs(bucket.uses, decisions.chunked, bucket.byCopyEngine);
+    double durationNs =
+        space.problem.ofGather(bucket.uses, decisions.chunked, bucket.byCopyEngine).totalNs();
     double startNs = starts.place(multiple * durationNs, scale * space.startNs[first]);
     if (i < end)
       bucket.gate = std::min(first, space.positionAt(startNs / scale));

@@ -246,7 +246,7 @@ void CoordinateDescent::descendAll() {
   descendTransports();
   descendMerging(&Recipe::gathers, latencyBytes(problem.meshes.front().gatherCost));
   descendMerging(&Recipe::reductions, latencyBytes(problem.meshes.front().reduceCost));
-  bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
+  bool mayShareLane = !problem.oneLane && problem.contention.lanes > 1;
   if (mayShareLane)
     descend(&Recipe::shareLane, {false, true});
   descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});

@@ -159,17 +159,21 @@ public:
     return copyNs.empty() ? ns : ns + copyNs[end] - copyNs[first];
   }
   double ofOperation(uint32_t index) const { return ofOperations(index, index + 1); }
-  double ofGathers(const GatherBucket &bucket) const {
-    return nominal.ofGathers(bucket) * drawn.ofGathers(bucket);
+  CollectiveDuration ofGathers(const GatherBucket &bucket) const {
+    return scale(nominal.ofGathers(bucket), drawn.ofGathers(bucket));
   }
-  double ofReductions(const ReductionBucket &bucket) const {
-    return nominal.ofReductions(bucket) * drawn.ofReductions(bucket);
+  CollectiveDuration ofReductions(const ReductionBucket &bucket) const {
+    return scale(nominal.ofReductions(bucket), drawn.ofReductions(bucket));
   }
-  double ofAcross(const ReductionBucket &bucket) const {
-    return nominal.ofAcross(bucket) * drawn.ofReductions(bucket);
+  CollectiveDuration ofAcross(const ReductionBucket &bucket) const {
+    return scale(nominal.ofAcross(bucket), drawn.ofReductions(bucket));
   }
 
 private:
+  static CollectiveDuration scale(const CollectiveDuration &duration, double factor) {
+    return {duration.latencyNs * factor, duration.bytesNs * factor};
+  }
+
   const JitteredDurations &drawn;
   const NominalDurations nominal;
   std::vector<double> copyNs; // by position, what chunks have added until there; empty: nothing

@@ -13,16 +13,20 @@ struct NominalDurations {
   const Problem &problem;
   std::span<const uint8_t> chunked;
   double ofOperation(uint32_t index) const { return problem.operations[index].durationNs; }
-  double ofGathers(const GatherBucket &bucket) const {
-    return problem.gatherNs(bucket.uses, chunked, bucket.byCopyEngine);
+  CollectiveDuration ofGathers(const GatherBucket &bucket) const {
+    return problem.ofGather(bucket.uses, chunked, bucket.byCopyEngine);
   }
-  double ofReductions(const ReductionBucket &bucket) const {
-    return problem.reduceNs(bucket.reductions);
+  CollectiveDuration ofReductions(const ReductionBucket &bucket) const {
+    return problem.ofReduction(bucket.reductions);
   }
-  double ofAcross(const ReductionBucket &bucket) const {
-    return problem.acrossNs(bucket.reductions);
+  CollectiveDuration ofAcross(const ReductionBucket &bucket) const {
+    return problem.ofAcross(bucket.reductions);
   }
 };
+
+inline CollectiveWork workOf(const GatherBucket &bucket) {
+  return bucket.byCopyEngine ? CollectiveWork::CopyEngineGather : CollectiveWork::Gather;
+}
 
 /// A wait for what goes on over replicas.
 struct AcrossWait {
@@ -63,7 +67,8 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
       wait(reductions[waited], &Timeline::exposedReductionNs, waited);
     for (; reduction < numReductions && plan.reductions[reduction].launch == position;) {
       reductions[reduction] =
-          streams.launch(reductionLane, durations.ofReductions(plan.reductions[reduction]));
+          streams.launch(reductionLane, durations.ofReductions(plan.reductions[reduction]),
+                         CollectiveWork::Reduction);
       if (goesAcross(problem, plan.reductions[reduction]))
         across[reduction] =
             streams.launchAcross(reductionLane, durations.ofAcross(plan.reductions[reduction]));
@@ -73,7 +78,7 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
     }
     for (; gather < numGathers && plan.gathers[gather].launch == position; ++gather)
       gathers[gather] = streams.launch(0, durations.ofGathers(plan.gathers[gather]),
-                                       plan.gathers[gather].byCopyEngine);
+                                       workOf(plan.gathers[gather]));
     for (; use < numUses && problem.uses[use].first == position; ++use)
       if (uint32_t bucket = bucketOfUse[use]; bucket < numGathers)
         wait(gathers[bucket], &Timeline::exposedGatherNs, bucket);

@@ -1,16 +1,15 @@
 //===- Streams.h - Time on the compute stream and on the lanes --*- C++ -*-===//
 //
 // Collectives of a lane run one after another in the order of their launch; those over replicas
-// each behind its reduction as well. While both lanes are busy each is slower by the lane
-// contention, and by what that with the lane over replicas adds; while any is, computation is
-// slower by the compute contention, which is another one if nothing but copy engines runs. Every
-// call advances time as far as it has to.
+// each behind its reduction as well. Each has a latency, then its bytes move. What runs at once is
+// slower by the problem's contention. Every call advances time as far as it has to.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_LIB_SCHEDULE_STREAMS_H
 #define FSDP_LIB_SCHEDULE_STREAMS_H
 
+#include "Model/Slowdowns.h"
 #include "fsdp/Schedule/Simulate.h"
 
 #include <algorithm>
@@ -26,12 +25,9 @@ struct Ticket {
 class Streams {
 public:
   explicit Streams(const Problem &problem)
-      : laneContention(problem.laneContention), acrossContention(problem.acrossContention),
-        computeContention(problem.computeContention),
-        copyEngineContention(problem.copyEngineContention) {}
-
-  /// The lane over replicas; those of gathers and reductions come before it.
-  static constexpr uint32_t kAcross = 2;
+      : contention(problem.contention),
+        slowsBytes(contention.lanes > 1 || contention.replicas > 1 || contention.computation > 1),
+        slowsComputation(contention.several > 1 || contention.copyEngines > 1) {}
 
   double getNow() const { return now; }
   bool hasEnded(Ticket ticket) const { return ticket.number < lanes[ticket.lane].numEnded; }
@@ -40,24 +36,24 @@ public:
     return lanes[ticket.lane].collectives[ticket.number].interval;
   }
 
-  Ticket launch(uint32_t index, double durationNs, bool byCopyEngine = false) {
+  Ticket launch(uint32_t index, CollectiveDuration duration, CollectiveWork work) {
     Lane &lane = lanes[index];
     Ticket ticket{index, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({durationNs, {}, byCopyEngine});
+    lane.collectives.push_back({duration, {}, work});
     ++lane.numReleased;
     if (ticket.number == lane.numEnded)
       begin(index, now);
     else
-      lane.queuedNs += durationNs;
+      lane.queuedNs += duration.totalNs();
     return ticket;
   }
 
   /// Over replicas, when what was launched last on the lane has ended.
-  Ticket launchAcross(uint32_t behindLane, double durationNs) {
-    Lane &lane = lanes[kAcross], &behind = lanes[behindLane];
-    Ticket ticket{kAcross, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({durationNs, {}});
-    if (behind.isBusy()) {
+  Ticket launchAcross(uint32_t behindLane, CollectiveDuration duration) {
+    Lane &lane = lanes[Activity::kAcross], &behind = lanes[behindLane];
+    Ticket ticket{Activity::kAcross, uint32_t(lane.collectives.size())};
+    lane.collectives.push_back({duration, {}, CollectiveWork::Reduction});
+    if (activity.isBusy(behindLane)) {
       behind.collectives.back().goesOn = true;
       return ticket;
     }
@@ -66,154 +62,192 @@ public:
   }
 
   void compute(double durationNs) {
-    if (computeContention == 1 || nextEndNs == kNever) {
+    setComputing(true);
+    if (!slowsComputation || nextNs == kNever) {
       now += durationNs;
-      if (nextEndNs <= now)
-        endUntil(now);
+      advanceTo(now);
       return;
     }
     while (true) {
-      const double slowdown = nextEndNs == kNever ? 1 : findComputeSlowdown();
+      const double slowdown = computeSlowdown;
       double endNs = now + durationNs * slowdown;
-      if (endNs <= nextEndNs) {
+      if (endNs <= nextNs) {
         now = endNs;
         break;
       }
-      durationNs = std::max(0.0, durationNs - (nextEndNs - now) / slowdown);
-      now = nextEndNs;
-      endUntil(now);
+      durationNs = std::max(0.0, durationNs - (nextNs - now) / slowdown);
+      now = nextNs;
+      advanceTo(now);
     }
-    if (nextEndNs <= now)
-      endUntil(now);
+    advanceTo(now);
   }
 
   /// Computation stands still until the collective has ended.
   void waitFor(Ticket ticket) {
+    if (!hasEnded(ticket))
+      setComputing(false);
     while (!hasEnded(ticket))
-      endUntil(nextEndNs);
+      advanceTo(nextNs);
     now = std::max(now, getInterval(ticket).endNs);
-    if (nextEndNs <= now)
-      endUntil(now);
+    advanceTo(now);
   }
 
   /// Lets everything end that was launched; the time when all is done.
   double finish() {
+    setComputing(false);
     double endNs = now;
-    while (nextEndNs != kNever) {
-      endNs = std::max(endNs, nextEndNs);
-      endUntil(nextEndNs);
+    while (nextNs != kNever) {
+      endNs = std::max(endNs, nextNs);
+      advanceTo(nextNs);
     }
     return endNs;
   }
 
-  /// When a collective that has not ended will have ended, if the other lane goes on as it is.
+  /// When a collective that has not ended will have ended, if the other lanes go on as they are.
   double findEnd(Ticket ticket) const {
     const Lane &lane = lanes[ticket.lane];
-    double endNs = lane.endNs;
+    double endNs = findEndOfRunning(ticket.lane);
     for (uint32_t i = lane.numEnded + 1; i <= ticket.number; ++i)
-      endNs += lane.collectives[i].durationNs;
+      endNs += lane.collectives[i].duration.totalNs();
     return endNs;
   }
 
   /// When everything launched on the lane will have ended, if nothing else is launched; now or
-  /// earlier, if it has.
+  /// earlier, if it has. An estimate where bytes slow each other down.
   double findEndOfLane(uint32_t index) const {
-    const Lane &lane = lanes[index], &other = lanes[1 - index];
-    if (!lane.isBusy())
+    const uint32_t other = 1 - index;
+    if (!activity.isBusy(index))
       return now;
-    if (laneContention == 1 || !other.isBusy())
-      return lane.endNs + lane.queuedNs;
+    if (contention.lanes == 1 || !activity.isBusy(other))
+      return findEndOfRunning(index) + lanes[index].queuedNs;
     // Both at once for as long as the shorter one lasts.
-    double ownNs = (lane.endNs - now) / laneContention + lane.queuedNs;
-    double otherNs = (other.endNs - now) / laneContention + other.queuedNs;
-    return now + ownNs + (laneContention - 1) * std::min(ownNs, otherNs);
+    double ownNs = findRemaining(index), otherNs = findRemaining(other);
+    return now + ownNs + (contention.lanes - 1) * std::min(ownNs, otherNs);
   }
 
 private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  static constexpr uint32_t kNumLanes = 3;
 
   struct Collective {
-    double durationNs;
+    CollectiveDuration duration;
     Interval interval;
-    bool byCopyEngine = false;
+    CollectiveWork work;
     bool goesOn = false; // over replicas
   };
   struct Lane {
     std::vector<Collective> collectives;
     uint32_t numEnded = 0, numReleased = 0; // the latter may begin
-    double endNs = kNever;                  // of the running one
+    double nextNs = kNever;                 // end of the running one, or of its latency
+    double bytesNs = 0;                     // behind the latency
+    double slowdown = 1;                    // of bytes that move
     double queuedNs = 0;                    // of those behind it
-    bool isBusy() const { return endNs != kNever; }
   };
 
-  /// How much slower the lane is, by which others are busy.
-  double findSlowdown(uint32_t index) const {
-    if (index == kAcross)
-      return 1 + (acrossContention - 1) * (lanes[0].isBusy() + lanes[1].isBusy());
-    return (lanes[1 - index].isBusy() ? laneContention : 1) +
-           (acrossContention - 1) * lanes[kAcross].isBusy();
+  double findEndOfRunning(uint32_t index) const {
+    const Lane &lane = lanes[index];
+    return activity.isMoving(index)
+               ? lane.nextNs
+               : lane.nextNs + lane.bytesNs * slowdownOfBytes(contention, activity, index);
   }
 
-  /// How much slower computation is while a lane is busy.
-  double findComputeSlowdown() const {
-    const bool areKernelsBusy = lanes[1].isBusy() || lanes[kAcross].isBusy() ||
-                                !lanes[0].collectives[lanes[0].numEnded].byCopyEngine;
-    return areKernelsBusy ? computeContention : copyEngineContention;
+  /// Of what was launched on the lane, beside nothing.
+  double findRemaining(uint32_t index) const {
+    const Lane &lane = lanes[index];
+    double nextNs = lane.nextNs - now;
+    return lane.queuedNs +
+           (activity.isMoving(index) ? nextNs / lane.slowdown : nextNs + lane.bytesNs);
   }
 
-  /// The lane becomes busy until `endNs`, or idle; others go on at their new speeds.
-  void setEnd(uint32_t index, double timeNs, double endNs) {
-    bool isChange = lanes[index].isBusy() != (endNs != kNever);
-    double before[kNumLanes] = {findSlowdown(0), findSlowdown(1), findSlowdown(2)};
-    lanes[index].endNs = endNs;
-    for (uint32_t i = 0; isChange && i < kNumLanes; ++i)
-      if (Lane &lane = lanes[i]; i != index && lane.isBusy())
-        if (double after = findSlowdown(i); after != before[i])
-          lane.endNs = timeNs + (lane.endNs - timeNs) / before[i] * after;
-    nextEndNs = std::min({lanes[0].endNs, lanes[1].endNs, lanes[2].endNs});
+  void setComputing(bool isComputing) {
+    if (contention.computation == 1 || activity.isComputing == isComputing)
+      return;
+    activity.isComputing = isComputing;
+    changeSpeeds(now);
+  }
+
+  /// What moves goes on at the speed that it has now.
+  void changeSpeeds(double timeNs) {
+    for (uint32_t i = 0; slowsBytes && i < Activity::kNumLanes; ++i)
+      if (Lane &lane = lanes[i]; activity.isMoving(i))
+        if (double after = slowdownOfBytes(contention, activity, i); after != lane.slowdown) {
+          lane.nextNs = timeNs + (lane.nextNs - timeNs) / lane.slowdown * after;
+          lane.slowdown = after;
+        }
+    nextNs = std::min({lanes[0].nextNs, lanes[1].nextNs, lanes[2].nextNs});
+    if (slowsComputation)
+      computeSlowdown = slowdownOfComputation(contention, activity);
+  }
+
+  void move(uint32_t index, double bytesNs, double startNs) {
+    Lane &lane = lanes[index];
+    activity.lanes[index] = LaneState::Moving;
+    lane.slowdown = slowsBytes ? slowdownOfBytes(contention, activity, index) : 1;
+    lane.nextNs = startNs + bytesNs * lane.slowdown;
+    changeSpeeds(startNs);
   }
 
   /// The next collective of the lane begins at `startNs`.
   void begin(uint32_t index, double startNs) {
-    Collective &collective = lanes[index].collectives[lanes[index].numEnded];
+    Lane &lane = lanes[index];
+    Collective &collective = lane.collectives[lane.numEnded];
+    const CollectiveDuration &duration = collective.duration;
     collective.interval.startNs = startNs;
-    setEnd(index, startNs, startNs + collective.durationNs * findSlowdown(index));
+    if (index == 0)
+      activity.first = collective.work;
+    if (!slowsBytes || duration.latencyNs == 0) {
+      move(index, duration.totalNs(), startNs);
+      return;
+    }
+    activity.lanes[index] = LaneState::Latency;
+    lane.nextNs = startNs + duration.latencyNs;
+    lane.bytesNs = duration.bytesNs;
+    changeSpeeds(startNs);
   }
 
   void releaseAcross(double timeNs) {
-    Lane &lane = lanes[kAcross];
-    ++lane.numReleased;
-    if (!lane.isBusy())
-      begin(kAcross, timeNs);
+    ++lanes[Activity::kAcross].numReleased;
+    if (!activity.isBusy(Activity::kAcross))
+      begin(Activity::kAcross, timeNs);
   }
 
   /// What ends until then, ends.
-  void endUntil(double timeNs) {
-    while (nextEndNs <= timeNs && nextEndNs != kNever) {
+  void advanceTo(double timeNs) {
+    while (nextNs <= timeNs && nextNs != kNever) {
       uint32_t index = 0;
-      while (lanes[index].endNs != nextEndNs)
+      while (lanes[index].nextNs != nextNs)
         ++index;
-      Lane &lane = lanes[index];
-      double endNs = lane.endNs;
-      Collective &ended = lane.collectives[lane.numEnded++];
-      ended.interval.endNs = endNs;
-      if (lane.numEnded < lane.numReleased) {
-        if (index != kAcross)
-          lane.queuedNs -= lane.collectives[lane.numEnded].durationNs;
-        begin(index, endNs);
-      } else {
-        lane.queuedNs = 0;
-        setEnd(index, endNs, kNever);
-      }
-      if (ended.goesOn)
-        releaseAcross(endNs);
+      if (activity.isMoving(index))
+        end(index);
+      else
+        move(index, lanes[index].bytesNs, nextNs);
     }
   }
 
-  const double laneContention, acrossContention, computeContention, copyEngineContention;
-  Lane lanes[kNumLanes];
-  double now = 0, nextEndNs = kNever;
+  void end(uint32_t index) {
+    Lane &lane = lanes[index];
+    double endNs = lane.nextNs;
+    Collective &ended = lane.collectives[lane.numEnded++];
+    ended.interval.endNs = endNs;
+    if (lane.numEnded < lane.numReleased) {
+      if (index != Activity::kAcross)
+        lane.queuedNs -= lane.collectives[lane.numEnded].duration.totalNs();
+      begin(index, endNs);
+    } else {
+      lane.queuedNs = 0;
+      lane.nextNs = kNever;
+      activity.lanes[index] = LaneState::Idle;
+      changeSpeeds(endNs);
+    }
+    if (ended.goesOn)
+      releaseAcross(endNs);
+  }
+
+  const Contention contention;
+  const bool slowsBytes, slowsComputation;
+  Lane lanes[Activity::kNumLanes];
+  Activity activity;
+  double now = 0, nextNs = kNever; // of all lanes
+  double computeSlowdown = 1;
 };
 
 } // namespace fsdp::schedule

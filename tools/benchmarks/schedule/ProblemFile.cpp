@@ -33,9 +33,10 @@ NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, gatherCost, reduceCost, acrossCost, copyEngineCost,
                                    copyEngineOnly)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk, mesh)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contention, lanes, replicas, computation, gathers, reductions,
+                                   several, copyEngines)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, meshes, oneLane,
-                                   hostRunsAhead, laneContention, acrossContention,
-                                   computeContention, copyEngineContention)
+                                   hostRunsAhead, contention)
 } // namespace fsdp::schedule
 
 std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,

@@ -208,8 +208,8 @@ Problem StepBuilder::build() {
   problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = gatherCost();
   problem.oneLane = deployment.oneLane;
   problem.hostRunsAhead = true;
-  problem.laneContention = deployment.oneLane ? 1 : deployment.laneContention;
-  problem.computeContention = deployment.computeContention;
+  problem.contention.lanes = deployment.oneLane ? 1 : deployment.laneContention;
+  problem.contention.setOfComputation(deployment.computeContention);
   return std::move(problem);
 }
 

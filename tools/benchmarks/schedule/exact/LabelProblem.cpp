@@ -54,7 +54,9 @@ static void addReductions(const Problem &problem, const CollectiveWindows &windo
 
 std::optional<LabelProblem> fsdp::schedule::makeLabelProblem(const Problem &problem) {
   if (problem.uses.size() > kMostMembers || problem.reductions.size() > kMostMembers ||
-      (!problem.oneLane && problem.laneContention > 1))
+      (!problem.oneLane && problem.contention.lanes > 1) || problem.contention.computation > 1 ||
+      problem.contention.gathers != problem.contention.reductions ||
+      (!problem.oneLane && problem.contention.gathers != problem.contention.several))
     return std::nullopt;
   LabelProblem result;
   size_t n = problem.operations.size();
@@ -69,7 +71,7 @@ std::optional<LabelProblem> fsdp::schedule::makeLabelProblem(const Problem &prob
   result.gatherCost = problem.meshes[0].gatherCost;
   result.reduceCost = problem.meshes[0].reduceCost;
   result.oneLane = problem.oneLane;
-  result.computeContention = problem.computeContention;
+  result.computeContention = problem.contention.gathers;
   result.capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes);
   return result;
 }
