@@ -129,6 +129,7 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
     problem.problem.groups.back().mesh = findMesh(info);
     problem.numRanks = std::max<int64_t>(problem.numRanks, info.getShards() * info.replicas);
   }
+  problem.problem.coalesces = costs.doesCoalesce();
   problem.problem.contention = costs.getContention();
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
 }
@@ -143,7 +144,7 @@ void ProblemBuilder::addCopyEngines(const GroupInfo &info, schedule::Mesh &mesh)
     return;
   mesh.copyEngineCost = mesh.gatherCost;
   if (isPossible)
-    mesh.copyEngineCost = {cost->latencyNs, cost->nsPerByte};
+    mesh.copyEngineCost = *cost;
   mesh.copyEngineOnly = !usesKernels && !isTransportOpen;
 }
 
@@ -151,7 +152,7 @@ schedule::CollectiveCost ProblemBuilder::findCost(cost::CollectiveKind kind, int
                                                   int64_t stride) {
   cost::CollectiveCost cost = costs.getCollectiveCost(kind, ranks, stride);
   result->networkSpread = std::max(result->networkSpread, cost.spread);
-  return {cost.latencyNs, cost.nsPerByte};
+  return cost;
 }
 
 uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
@@ -172,7 +173,7 @@ uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
     for (schedule::CollectiveCost *cost :
          {&mesh.gatherCost, mesh.copyEngineCost ? &*mesh.copyEngineCost : nullptr})
       if (cost)
-        *cost = {cost->latencyNs + fetch.latencyNs, cost->nsPerByte + fetch.nsPerByte};
+        *cost = cost->plus(fetch.latencyNs, fetch.nsPerByte);
   }
   if (replicas > 1) {
     mesh.acrossCost = findCost(cost::CollectiveKind::AllReduce, replicas, shards);
@@ -184,8 +185,7 @@ uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
 }
 
 schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks) const {
-  cost::CollectiveCost cost = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
-  return {cost.latencyNs, cost.nsPerByte};
+  return costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
 }
 
 /// As an axis is numbered, hosts that divide it hold neighbours.
@@ -293,7 +293,7 @@ cost::OperationCost ProblemBuilder::getNormCost(PartialNormOp norm) const {
       groups, [&](const GroupInfo &group) { return group.getShards() == first.getShards(); });
   if (int64_t ranks = first.getShards() * (isUniform ? 1 : first.replicas); ranks > 1) {
     cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::AllReduce, ranks);
-    cost.durationNs += reduce.latencyNs + sizeof(double) * reduce.nsPerByte;
+    cost.durationNs += reduce.durationNs(sizeof(double));
   }
   return cost;
 }

@@ -58,6 +58,7 @@ public:
     return most == 0 || ranks <= most;
   }
   int64_t getRanksPerHost() const override { return network.getRanksPerHost(); }
+  bool doesCoalesce() const override { return network.coalesces; }
   schedule::Contention getContention() const override { return network.getContention(); }
   bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }
   int64_t getMemoryBytes() const override { return device.memoryBytes; }

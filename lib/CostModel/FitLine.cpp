@@ -2,6 +2,8 @@
 
 #include "fsdp/CostModel/FitLine.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cmath>
 
 using namespace fsdp::cost;
@@ -15,11 +17,19 @@ static double sumDeviations(llvm::ArrayRef<SizedDuration> durations, const Line 
   return sum;
 }
 
-Line fsdp::cost::fitLine(llvm::ArrayRef<SizedDuration> durations) {
+static bool isBelow(llvm::ArrayRef<SizedDuration> durations, const Line &line) {
+  constexpr double kRounding = 1e-12; // lines pass through medians
+  return llvm::all_of(durations, [&](const SizedDuration &duration) {
+    return line.latencyNs + line.nsPerUnit * static_cast<double>(duration.size) <=
+           duration.medianNs * (1 + kRounding);
+  });
+}
+
+static Line fit(llvm::ArrayRef<SizedDuration> durations, bool below) {
   Line best;
   double least = INFINITY;
   auto consider = [&](const Line &line) {
-    if (line.latencyNs < 0 || line.nsPerUnit < 0)
+    if (line.latencyNs < 0 || line.nsPerUnit < 0 || (below && !isBelow(durations, line)))
       return;
     if (double sum = sumDeviations(durations, line); sum < least) {
       least = sum;
@@ -36,4 +46,10 @@ Line fsdp::cost::fitLine(llvm::ArrayRef<SizedDuration> durations) {
       }
   }
   return best;
+}
+
+Line fsdp::cost::fitLine(llvm::ArrayRef<SizedDuration> durations) { return fit(durations, false); }
+
+Line fsdp::cost::fitLineBelow(llvm::ArrayRef<SizedDuration> durations) {
+  return fit(durations, true);
 }

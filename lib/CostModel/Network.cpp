@@ -74,7 +74,8 @@ static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int6
 static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind, int64_t ranks,
                                      int64_t stride) {
   std::vector<LevelUse> uses = useLevels(network.levels, ranks, stride);
-  CollectiveCost cost{.latencyNs = network.baseNs};
+  CollectiveCost cost;
+  cost.latencyNs = network.baseNs;
   bool isTree = kind == CollectiveKind::AllReduce;
   double slowest = INFINITY, nsPerByteInStages = 0, share = 1;
   for (size_t l = 0; l < uses.size(); ++l) {
@@ -104,8 +105,25 @@ static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind
 
 static CollectiveCost costOfCopies(const CopyEngines &engines, int64_t ranks) {
   double n = static_cast<double>(ranks);
-  return {.latencyNs = engines.baseNs + (n - 1) * engines.hopNs,
-          .nsPerByte = (n - 1) / n / engines.bytesPerSec * 1e9};
+  return {{.latencyNs = engines.baseNs + (n - 1) * engines.hopNs,
+           .nsPerByte = (n - 1) / n / engines.bytesPerSec * 1e9}};
+}
+
+CollectiveCost MeasuredCollective::getCost() const {
+  CollectiveCost cost{{latencyNs, nsPerByte}, spread, Origin::Measured};
+  if (durations.empty())
+    return cost;
+  std::vector<SizedDuration> rising = durations;
+  for (size_t i = 1; i < rising.size(); ++i)
+    rising[i].medianNs = std::max(rising[i].medianNs, rising[i - 1].medianNs);
+  const Line below = fitLineBelow(rising);
+  cost.latencyNs = below.latencyNs;
+  cost.nsPerByte = below.nsPerUnit;
+  std::vector<schedule::CurvePoint> points;
+  for (const SizedDuration &duration : rising)
+    points.push_back({duration.size, duration.medianNs});
+  cost.curve = std::make_shared<schedule::CollectiveCurve>(cost.latencyNs, std::move(points));
+  return cost;
 }
 
 CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stride) const {
@@ -118,7 +136,7 @@ CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stri
       nearest = &candidate;
   bool isLikeMeasured = stride == 1 || levels.empty();
   if (nearest && nearest->ranks == ranks && isLikeMeasured)
-    return {nearest->latencyNs, nearest->nsPerByte, nearest->spread, Origin::Measured};
+    return nearest->getCost();
   if (kind == CollectiveKind::CopyEngineGather)
     return costOfCopies(*copyEngines, ranks);
   if (!levels.empty())
@@ -127,13 +145,15 @@ CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stri
     // An all-reduce is a reduce-scatter and an all-gather.
     CollectiveCost reduce = getCost(CollectiveKind::ReduceScatter, ranks);
     CollectiveCost gather = getCost(CollectiveKind::AllGather, ranks);
-    return {reduce.latencyNs + gather.latencyNs, reduce.nsPerByte + gather.nsPerByte,
-            std::max(reduce.spread, gather.spread), Origin::Roofline};
+    return {{reduce.latencyNs + gather.latencyNs, reduce.nsPerByte + gather.nsPerByte},
+            std::max(reduce.spread, gather.spread),
+            Origin::Roofline};
   }
   double hops = static_cast<double>(ranks - 1),
          measuredHops = static_cast<double>(nearest->ranks - 1);
   double traffic =
       hops / static_cast<double>(ranks) / (measuredHops / static_cast<double>(nearest->ranks));
-  return {nearest->latencyNs * hops / measuredHops, nearest->nsPerByte * traffic, nearest->spread,
+  return {{nearest->latencyNs * hops / measuredHops, nearest->nsPerByte * traffic},
+          nearest->spread,
           Origin::Roofline};
 }

@@ -65,6 +65,21 @@ static bool fromJSON(const llvm::json::Value &value, SizedDuration &duration,
          object.map("samples", duration.samples);
 }
 
+/// Sizes are positive and increase, medians are positive.
+static bool checkRising(const std::vector<SizedDuration> &durations, llvm::json::Path path) {
+  int64_t before = 0;
+  for (auto [i, duration] : llvm::enumerate(durations)) {
+    if (duration.size <= before) {
+      path.index(i).field("bytes").report("expected more bytes than before");
+      return false;
+    }
+    if (!checkPositive(duration.medianNs, path.index(i).field("medianNs")))
+      return false;
+    before = duration.size;
+  }
+  return true;
+}
+
 static bool fromJSON(const llvm::json::Value &value, MeasuredCollective &collective,
                      llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
@@ -76,7 +91,8 @@ static bool fromJSON(const llvm::json::Value &value, MeasuredCollective &collect
     return false;
   return checkAtLeast(collective.ranks, 2, path.field("ranks")) &&
          checkAtLeast(collective.latencyNs, 0, path.field("latencyNs")) &&
-         checkAtLeast(collective.nsPerByte, 0, path.field("nsPerByte"));
+         checkAtLeast(collective.nsPerByte, 0, path.field("nsPerByte")) &&
+         checkRising(collective.durations, path.field("durations"));
 }
 
 /// Factors that are left out are those of one gather; of collectives beside computation: 1.
@@ -112,6 +128,7 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
       !object.mapOptional("baseNs", network.baseNs) ||
       !object.mapOptional("levels", network.levels) ||
       !object.mapOptional("measured", network.measured) ||
+      !object.mapOptional("coalesces", network.coalesces) ||
       !mapContention(object, network.contention, path) ||
       !object.mapOptional("copyEngines", network.copyEngines))
     return false;
@@ -207,6 +224,7 @@ void fsdp::cost::writeNetwork(const Network &network, llvm::raw_ostream &os) {
         });
     });
     const schedule::Contention &contention = network.contention;
+    json.attribute("coalesces", network.coalesces);
     json.attribute("laneContention", contention.lanes);
     json.attribute("computeContention", contention.gathers);
     json.attribute("computeContentionOfReductions", contention.reductions);

@@ -67,6 +67,7 @@ static Network makeSharedMemory() {
   network.source = "shm communicator, 2 ranks, 2 cores";
   network.measured = {{CollectiveKind::AllGather, 2, 13e3, 0.125, 0.1, {}},
                       {CollectiveKind::ReduceScatter, 2, 14e3, 0.095, 0.1, {}}};
+  network.coalesces = false;
   network.contention = {.lanes = 2, .gathers = 100, .reductions = 100, .several = 100};
   return network;
 }

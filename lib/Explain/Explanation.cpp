@@ -111,9 +111,8 @@ private:
       bool isGather = collective.kind == CollectiveKind::AllGather;
       LaunchReason reason;
       reason.collective = i;
-      const CollectiveCost &cost = isGather ? costOf(plan.gathers[collective.bucket])
-                                            : costOf(plan.reductions[collective.bucket]);
-      reason.latencySavedNs = static_cast<double>(collective.groups.size() - 1) * cost.latencyNs;
+      reason.latencySavedNs = isGather ? savedBy(plan.gathers[collective.bucket])
+                                       : savedBy(plan.reductions[collective.bucket]);
       // First the reductions that must precede it, then earlier launches of its own kind.
       auto [ready, held] = isGather ? readyOf(plan.gathers[collective.bucket])
                                     : readyOf(plan.reductions[collective.bucket]);
@@ -141,12 +140,18 @@ private:
     return !problem.memoryCapBytes || roomAt(kind, operation) >= bytes;
   }
 
-  const CollectiveCost &costOf(const GatherBucket &bucket) const {
-    uint32_t use = bucket.uses.front();
-    return problem.gatherCostOf(use, plan.isChunked(use), bucket.byCopyEngine);
+  /// What one launch of the members takes less than one of each.
+  double savedBy(const GatherBucket &bucket) const {
+    double ns = -problem.ofGather(bucket.uses, plan.chunked, bucket.byCopyEngine).totalNs();
+    for (uint32_t use : bucket.uses)
+      ns += problem.ofGather({&use, 1}, plan.chunked, bucket.byCopyEngine).totalNs();
+    return ns;
   }
-  const CollectiveCost &costOf(const ReductionBucket &bucket) const {
-    return problem.meshOfReduction(bucket.reductions.front()).reduceCost;
+  double savedBy(const ReductionBucket &bucket) const {
+    double ns = -problem.ofReduction(bucket.reductions).totalNs();
+    for (uint32_t reduction : bucket.reductions)
+      ns += problem.ofReduction({&reduction, 1}).totalNs();
+    return ns;
   }
   int64_t outputBytesOf(uint32_t bucket) const {
     int64_t sum = 0;

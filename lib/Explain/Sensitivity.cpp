@@ -14,10 +14,7 @@ using namespace fsdp::schedule;
 using Align = TextTable::Align;
 
 static Problem withNetwork(Problem problem, double factor) {
-  auto scale = [factor](CollectiveCost &cost) {
-    cost.latencyNs *= factor;
-    cost.nsPerByte *= factor;
-  };
+  auto scale = [factor](CollectiveCost &cost) { cost = cost.scaled(factor); };
   for (Mesh &mesh : problem.meshes) {
     scale(mesh.gatherCost);
     scale(mesh.reduceCost);

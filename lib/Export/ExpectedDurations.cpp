@@ -22,6 +22,6 @@ void fsdp::setExpectedDurations(PlanTables &tables, const cost::CostModel &costs
       bytes *= communicator.ranks;
     cost::CollectiveCost cost =
         costs.getCollectiveCost(kind, communicator.ranks, communicator.stride);
-    entry.expected_ns = std::llround(cost.latencyNs + static_cast<double>(bytes) * cost.nsPerByte);
+    entry.expected_ns = std::llround(cost.durationNs(bytes));
   }
 }

@@ -127,6 +127,8 @@ public:
   /// before the end, which is called after an error too.
   virtual Status beginGroup(unsigned lane) { return {}; }
   virtual Status endGroup(unsigned lane) { return {}; }
+  /// Whether such a launch has one latency.
+  virtual bool coalesces() const { return false; }
 
   /// What is issued on asynchronous lanes from here to endCapture() becomes part of a graph and
   /// does not run. An error says why that cannot be. `kept`: the graph will be launched, and

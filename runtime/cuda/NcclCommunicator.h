@@ -48,6 +48,7 @@ public:
   bool useStream(unsigned lane, Stream &stream) override;
   Status beginGroup(unsigned lane) override;
   Status endGroup(unsigned lane) override;
+  bool coalesces() const override { return true; }
   Status beginCapture() override { return {}; }
   void endCapture(bool kept) override {
     if (kept)

@@ -37,6 +37,7 @@ public:
   bool useStream(unsigned lane, Stream &stream) override;
   Status beginGroup(unsigned lane) override;
   Status endGroup(unsigned lane) override;
+  bool coalesces() const override { return inner.coalesces(); }
   Status beginCapture() override;
   void endCapture(bool kept) override;
   Status health() override { return inner.health(); }

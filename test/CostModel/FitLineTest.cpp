@@ -44,6 +44,20 @@ TEST(FitLine, HasNoNegativeRate) {
   EXPECT_EQ(line.nsPerUnit, 0);
 }
 
+// The best line passes above the second of these, the best one below through both its neighbours.
+TEST(FitLine, BelowExceedsNoMedian) {
+  const std::vector<SizedDuration> durations{{100, 110}, {200, 190}, {400, 420}, {800, 810}};
+  const Line line = fitLineBelow(durations);
+  EXPECT_NE(line.latencyNs, fitLine(durations).latencyNs);
+  double touched = 0;
+  for (const SizedDuration &duration : durations) {
+    const double ns = line.latencyNs + line.nsPerUnit * static_cast<double>(duration.size);
+    EXPECT_LE(ns, duration.medianNs * (1 + 1e-12));
+    touched += ns > duration.medianNs * (1 - 1e-12);
+  }
+  EXPECT_GE(touched, 1);
+}
+
 TEST(FitLine, OneDurationGivesALineThroughTheOrigin) {
   Line line = fitLine(std::vector<SizedDuration>{{100, 50}});
   EXPECT_EQ(line.latencyNs, 0);

@@ -114,6 +114,31 @@ TEST(Network, MeasurementsComeBeforeLevels) {
   EXPECT_EQ(network.getCost(CollectiveKind::ReduceScatter, 4).origin, Origin::Roofline);
 }
 
+// Between measured sizes durations lie on the straight line through them, behind the last in
+// proportion; none falls.
+TEST(Network, MeasuredDurationsComeBeforeTheirLine) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  network.measured = {{CollectiveKind::AllGather,
+                       4,
+                       7000,
+                       0.5,
+                       0.1,
+                       {{1000, 5000, 0.1, 9}, {2000, 4000, 0.1, 9}, {4000, 9000, 0.1, 9}}}};
+  CollectiveCost cost = network.getCost(CollectiveKind::AllGather, 4);
+  EXPECT_DOUBLE_EQ(cost.durationNs(1000), 5000);
+  EXPECT_DOUBLE_EQ(cost.durationNs(2000), 5000);
+  EXPECT_DOUBLE_EQ(cost.durationNs(3000), 7000);
+  EXPECT_DOUBLE_EQ(cost.durationNs(8000), 18000);
+  for (int64_t bytes : {0, 500, 1500, 3000, 9000})
+    EXPECT_GE(cost.durationNs(bytes) * (1 + 1e-12),
+              cost.latencyNs + cost.nsPerByte * static_cast<double>(bytes));
+  EXPECT_EQ(cost.origin, Origin::Measured);
+  schedule::CollectiveCost twice = cost.scaled(2), more = cost.plus(10, 1);
+  EXPECT_DOUBLE_EQ(twice.durationNs(3000), 14000);
+  EXPECT_DOUBLE_EQ(more.durationNs(3000), 7000 + 10 + 3000);
+  EXPECT_EQ(network.getCost(CollectiveKind::AllGather, 4), cost); // not the same, but equal
+}
+
 // Without levels: 3 hops instead of 1, 3/4 of the bytes instead of 1/2.
 TEST(Network, OtherNumbersOfRanksAreScaledAsARing) {
   Network network;
@@ -160,6 +185,7 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   Network network = makeNetwork(CollectiveAlgorithm::Hierarchical);
   network.measured = {{CollectiveKind::ReduceScatter, 2, 123.5, 0.25, 0.05, {{1024, 400, 0.1, 9}}}};
   network.contention.lanes = 1.5;
+  network.coalesces = false;
   network.contention.computation = 1.25;
   network.contention.gathers = 3;
   network.contention.reductions = 2;
@@ -177,7 +203,8 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   writeNetwork(*read, second);
   EXPECT_EQ(again, text);
   EXPECT_EQ(read->contention, network.contention);
-  EXPECT_DOUBLE_EQ(read->getCost(CollectiveKind::ReduceScatter, 2).latencyNs, 123.5);
+  EXPECT_DOUBLE_EQ(read->measured[0].latencyNs, 123.5);
+  EXPECT_DOUBLE_EQ(read->getCost(CollectiveKind::ReduceScatter, 2).durationNs(1024), 400);
 }
 
 // What is not said of several collectives, or of reductions, is as of one gather.
@@ -245,6 +272,12 @@ TEST(NetworkFile, ErrorsNameTheFileAndTheField) {
     return errorOf(head + levels + R"("laneContention": 1, "computeContention": 2, )" + fields +
                    "}");
   };
+  EXPECT_THAT(errorOf(head + R"("measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 1,
+                        "nsPerByte": 1, "durations": [
+                        {"bytes": 8, "medianNs": 1, "spread": 0, "samples": 1},
+                        {"bytes": 8, "medianNs": 1, "spread": 0, "samples": 1}]}], )" +
+                      tail),
+              HasSubstr("durations[1].bytes"));
   EXPECT_THAT(contention(R"("computeContentionOfReductions": 0.5)"),
               HasSubstr("computeContentionOfReductions"));
   EXPECT_THAT(contention(R"("computeContentionOfSeveral": 1.5)"),

@@ -67,6 +67,7 @@ TEST(NetworkProfiler, TimesCollectivesByEvents) {
       EXPECT_NEAR(collective.latencyNs, 6000, 1);
       EXPECT_NEAR(collective.nsPerByte, 0, 1e-4);
     }
+    EXPECT_TRUE(network->coalesces);
     EXPECT_EQ(network->measured[0].kind, cost::CollectiveKind::AllGather);
     EXPECT_EQ(network->measured[1].kind, cost::CollectiveKind::ReduceScatter);
     // Two lanes take 11 calls where one takes 6.

@@ -67,6 +67,8 @@ TEST(BoundsHold, OnTinyProblems) {
   for (uint64_t seed = first; seed < first + kNumProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeTinyProblem(seed);
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     int64_t minimum = problem.minimumPeak().bytes;
     std::vector<int64_t> caps{minimum, minimum + minimum / 10, minimum + minimum / 2};
     std::vector<double> optima = findOptima(problem, caps);
@@ -100,6 +102,8 @@ TEST(BoundsHold, OnScatteredProblems) {
   for (uint64_t seed = first; seed < first + kNumProblems && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeScatteredProblem(seed);
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     int64_t minimum = problem.minimumPeak().bytes;
     std::vector<int64_t> caps{minimum, minimum + 3};
     std::vector<double> optima = findOptima(problem, caps);
@@ -117,6 +121,8 @@ TEST(BoundsHold, OnRandomSteps) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed, {.maxBlocks = 3});
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     int64_t minimum = problem.minimumPeak().bytes;
     Random random(seed);
     for (double factor : {1.0, 1.2}) {
@@ -142,6 +148,8 @@ TEST(BoundsHold, OnRandomSteps) {
 TEST(BoundsHold, AreTheSameEachTime) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     Problem problem = makeRandomProblem(seed);
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     problem.memoryCapBytes = problem.minimumPeak().bytes * 21 / 20;
     LowerBound first = fluidBound(problem, {}), second = fluidBound(problem, {});
     EXPECT_EQ(first.makespanNs, second.makespanNs);

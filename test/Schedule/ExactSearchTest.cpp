@@ -130,8 +130,6 @@ TEST(ExactSearch, FindsTheBestOfAllPlans) {
   for (uint64_t seed = 0; seed < 3200; ++seed) {
     Problem problem = makeTinyProblem(seed);
     problem.meshes[0].copyEngineCost.reset();
-    problem.contention.computation = 1;
-    problem.contention.setOfComputation(problem.contention.gathers);
     if (!isSearchable(problem)) {
       EXPECT_FALSE(searchExactly(problem, HUGE_VAL, kEnough));
       continue;
@@ -162,8 +160,6 @@ TEST(ExactSearch, BoundsTheOptimumWhereItDoesNotEnd) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Problem problem = makeTinyProblem(seed);
     problem.meshes[0].copyEngineCost.reset();
-    problem.contention.computation = 1;
-    problem.contention.setOfComputation(problem.contention.gathers);
     if (!isSearchable(problem))
       continue;
     problem.memoryCapBytes = problem.minimumPeak().bytes * 6 / 5;
@@ -188,8 +184,6 @@ TEST(ExactSearch, IsNotBeatenOnRandomSteps) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed, {.maxBlocks = 2, .maxOperationsPerBlock = 2});
     problem.meshes[0].copyEngineCost.reset();
-    problem.contention.computation = 1;
-    problem.contention.setOfComputation(problem.contention.gathers);
     if (!isSearchable(problem))
       continue;
     Random random(seed);

@@ -63,6 +63,14 @@ TEST(Problem, SaysWhatIsWrong) {
             "2");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.meshes[0].reduceCost.nsPerByte = -1; }),
             "a reduction takes 5.000000 ns and -1.000000 ns per byte");
+  EXPECT_EQ(
+      wrongAfter([](Problem &p) {
+        p.meshes[0].reduceCost = {5, 1};
+        p.meshes[0].reduceCost.curve =
+            std::make_shared<CollectiveCurve>(5, std::vector<CurvePoint>{{10, 20}, {20, 24}});
+      }),
+      "a reduction of 20 bytes takes 24.000000 ns, one of 10 bytes 20.000000 ns, and the line "
+      "says at least 25.000000");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.contention.lanes = 2.5; }),
             "contention of lanes is 2.500000, expected a factor from 1.000000 to 2.000000");
   EXPECT_EQ(

@@ -37,6 +37,21 @@ static void addCopyEngines(Random &random, Problem &problem) {
     }
 }
 
+/// Durations of a quarter to sixteen times the bytes, on the line or above it.
+static void addCurves(Random &random, double meanBytes, Mesh &mesh) {
+  for (CollectiveCost *cost : {&mesh.gatherCost, &mesh.reduceCost}) {
+    std::vector<CurvePoint> points;
+    double leastNs = cost->latencyNs;
+    for (double factor : {1. / 4, 1., 4., 16.}) {
+      const auto bytes = points.size() + 1 + int64_t(meanBytes * factor);
+      leastNs = std::max(leastNs, (cost->latencyNs + cost->nsPerByte * double(bytes)) *
+                                      (random.chance(0.5) ? 1 : random.real(1, 1.5)));
+      points.push_back({int64_t(bytes), leastNs});
+    }
+    cost->curve = std::make_shared<CollectiveCurve>(cost->latencyNs, std::move(points));
+  }
+}
+
 namespace {
 
 class StepBuilder {
@@ -158,13 +173,6 @@ Problem StepBuilder::build() {
   static constexpr double kComputeContention[] = {1, 1, 1.07, 1.15};
   problem.contention.lanes = problem.oneLane ? 1 : kLaneContention[random.integer(0, 3)];
   problem.contention.setOfComputation(kComputeContention[random.integer(0, 3)]);
-  if (random.chance(0.3)) {
-    problem.contention.reductions = kComputeContention[random.integer(0, 3)];
-    problem.contention.several =
-        std::max(problem.contention.gathers, problem.contention.reductions) * random.real(1, 1.2);
-  }
-  if (random.chance(0.3))
-    problem.contention.computation = random.real(1, 1.3);
 
   int64_t numMicrobatches = random.chance(0.15) ? 2 : 1;
   bool updatesAtEnd = random.chance(0.5);
@@ -264,6 +272,24 @@ Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {
     reduction.update = add();
   finishTiny(random, problem);
   return problem;
+}
+
+void fsdp::schedule::addUnevenCosts(uint64_t seed, Problem &problem) {
+  Random random(seed);
+  if (random.chance(0.4)) {
+    problem.contention.reductions = problem.contention.gathers * random.real(1, 1.3);
+    problem.contention.several = problem.contention.reductions * random.real(1, 1.3);
+  }
+  if (random.chance(0.4))
+    problem.contention.computation = random.real(1, 1.4);
+  problem.coalesces = random.chance(0.8);
+  if (!random.chance(0.4))
+    return;
+  double bytes = 0;
+  for (const Group &group : problem.groups)
+    bytes += double(group.gatheredBytes) / double(problem.groups.size());
+  for (Mesh &mesh : problem.meshes)
+    addCurves(random, bytes, mesh);
 }
 
 Problem fsdp::schedule::makeScatteredProblem(uint64_t seed) {

@@ -45,6 +45,11 @@ Problem makeTinyProblem(uint64_t seed);
 /// Likewise, but not a step: uses and reductions anywhere among at most seven operations.
 Problem makeScatteredProblem(uint64_t seed);
 
+/// What of contention and costs a problem has otherwise one factor for, or a line: several factors,
+/// measured durations, launches without common latency. Launching as soon as possible is then worse
+/// more often than the thresholds of tests say.
+void addUnevenCosts(uint64_t seed, Problem &problem);
+
 /// Keeps, buckets, gates and all the rest by chance. They may fit no schedule.
 Decisions makeRandomDecisions(const Problem &problem, Random &random);
 

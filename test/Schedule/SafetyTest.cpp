@@ -31,6 +31,8 @@ TEST(Safety, ListSchedulesKeepTheCap) {
   for (uint64_t seed = 0; seed < kNumProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed);
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     std::optional<std::string> wrong = problem.check();
     ASSERT_FALSE(wrong) << *wrong;
     double computeNs = 0;
@@ -67,6 +69,8 @@ TEST(Safety, NothingFitsBelowTheMinimum) {
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed);
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     problem.memoryCapBytes = problem.minimumPeak().bytes - 1;
     for (Policy policy : kPolicies)
       ASSERT_FALSE(planByPolicy(problem, policy)) << getName(policy);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
 
 using namespace fsdp::schedule;
 
@@ -46,6 +47,8 @@ private:
 
   void append(uint32_t position);
   void launch(const Instruction &instruction);
+  void push(int lane, Lane kind, uint32_t index, const CollectiveCost &cost,
+            const std::vector<int64_t> &memberBytes);
   bool isDone(const Instruction &instruction) const;
   bool isBusy(int lane) const;
   bool isMoving(int lane) const { return isBusy(lane) && lanes[lane].front().latencyNs == 0; }
@@ -90,38 +93,44 @@ void StepByStep::append(uint32_t position) {
   program.push_back({Kind::Compute, position});
 }
 
+void StepByStep::push(int lane, Lane kind, uint32_t index, const CollectiveCost &cost,
+                      const std::vector<int64_t> &memberBytes) {
+  Collective collective{kind, index, 0, 0};
+  std::vector<int64_t> launches = memberBytes;
+  if (problem.coalesces)
+    launches = {std::accumulate(memberBytes.begin(), memberBytes.end(), int64_t(0))};
+  for (int64_t bytes : launches) {
+    collective.latencyNs += cost.of(bytes).latencyNs;
+    collective.bytesNs += cost.nsPerByte * double(bytes);
+  }
+  lanes[lane].push_back(collective);
+}
+
 void StepByStep::launch(const Instruction &instruction) {
-  int64_t bytes = 0;
+  std::vector<int64_t> bytes, reducedBytes;
   if (instruction.kind == Kind::LaunchGathers) {
-    const std::vector<uint32_t> &uses = plan.gathers[instruction.index].uses;
-    for (uint32_t use : uses)
-      bytes += problem.groups[problem.uses[use].group].gatheredBytes;
-    const Mesh &mesh = problem.meshOfUse(uses.front());
-    const bool byCopyEngine = plan.gathers[instruction.index].byCopyEngine;
-    const CollectiveCost cost = byCopyEngine ? *mesh.copyEngineCost : mesh.gatherCost;
-    Collective collective{Gathers, instruction.index, cost.latencyNs,
-                          cost.nsPerByte * double(bytes)};
-    if (plan.isChunked(uses.front())) {
-      const CollectiveCost ofChunks = // all drawn groups have the same costs
-          problem.groups[problem.uses[uses.front()].group].chunk->gatherCost;
-      collective = {Gathers, instruction.index, ofChunks.latencyNs,
-                    ofChunks.nsPerByte * double(bytes)};
-    }
-    lanes[0].push_back(collective);
+    const GatherBucket &bucket = plan.gathers[instruction.index];
+    for (uint32_t use : bucket.uses)
+      bytes.push_back(problem.groups[problem.uses[use].group].gatheredBytes);
+    const uint32_t first = bucket.uses.front(); // all drawn groups' chunks have the same costs
+    const Mesh &mesh = problem.meshOfUse(first);
+    push(0, Gathers, instruction.index,
+         plan.isChunked(first) ? problem.groups[problem.uses[first].group].chunk->gatherCost
+         : bucket.byCopyEngine ? *mesh.copyEngineCost
+                               : mesh.gatherCost,
+         bytes);
     return;
   }
-  int64_t reducedBytes = 0;
-  for (uint32_t reduction : plan.reductions[instruction.index].reductions) {
-    bytes += problem.reductions[reduction].inputBytes;
-    reducedBytes += problem.reductions[reduction].outputBytes;
+  const std::vector<uint32_t> &members = plan.reductions[instruction.index].reductions;
+  for (uint32_t reduction : members) {
+    bytes.push_back(problem.reductions[reduction].inputBytes);
+    reducedBytes.push_back(problem.reductions[reduction].outputBytes);
   }
-  const Mesh &mesh = problem.meshOfReduction(plan.reductions[instruction.index].reductions.front());
-  lanes[problem.oneLane || plan.shareLane ? 0 : 1].push_back(
-      {Reductions, instruction.index, mesh.reduceCost.latencyNs,
-       mesh.reduceCost.nsPerByte * double(bytes)});
+  const Mesh &mesh = problem.meshOfReduction(members.front());
+  push(problem.oneLane || plan.shareLane ? 0 : 1, Reductions, instruction.index, mesh.reduceCost,
+       bytes);
   if (mesh.acrossCost)
-    lanes[2].push_back({Replicas, instruction.index, mesh.acrossCost->latencyNs,
-                        mesh.acrossCost->nsPerByte * double(reducedBytes)});
+    push(2, Replicas, instruction.index, *mesh.acrossCost, reducedBytes);
 }
 
 /// Over replicas, only once the reduction is done.
@@ -239,6 +248,8 @@ TEST(StepByStep, AgreesWithTheSimulator) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeRandomProblem(seed);
+    if (seed % 2)
+      addUnevenCosts(seed, problem);
     Random random(seed);
     problem.memoryCapBytes = problem.minimumPeak().bytes * random.integer(10, 15) / 10;
     std::optional<Plan> plan = listSchedule(problem, makeRandomDecisions(problem, random)).plan;

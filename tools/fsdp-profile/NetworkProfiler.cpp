@@ -79,6 +79,7 @@ rt::Result<cost::Network> fsdp::profile::measureNetwork(rt::Device &device,
         !status.ok())
       return status;
   cost::Network network;
+  network.coalesces = communicator.coalesces();
   for (cost::CollectiveKind kind :
        {cost::CollectiveKind::AllGather, cost::CollectiveKind::ReduceScatter}) {
     cost::MeasuredCollective &collective = network.measured.emplace_back();

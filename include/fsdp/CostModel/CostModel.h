@@ -10,6 +10,7 @@
 #define FSDP_COSTMODEL_COSTMODEL_H
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/Schedule/CollectiveCost.h"
 #include "fsdp/Schedule/Contention.h"
 #include "llvm/Support/Error.h"
 
@@ -34,10 +35,9 @@ struct OperationCost {
 
 enum class CollectiveKind : uint8_t { AllGather, ReduceScatter, AllReduce, CopyEngineGather };
 
-/// durationNs(bytes) = latencyNs + bytes * nsPerByte, where `bytes` is the whole group's: what an
-/// all-gather yields, what a reduce-scatter takes on each rank, what an all-reduce takes.
-struct CollectiveCost {
-  double latencyNs = 0, nsPerByte = 0;
+/// By the whole group's bytes: what an all-gather yields, what a reduce-scatter takes on each rank,
+/// what an all-reduce takes.
+struct CollectiveCost : schedule::CollectiveCost {
   double spread = 0;
   Origin origin = Origin::Roofline;
 };
@@ -88,6 +88,8 @@ public:
   /// Ranks of a host, which a faster network joins than hosts; 0: the network does not say.
   virtual int64_t getRanksPerHost() const = 0;
 
+  /// Whether one launch of several collectives has one latency.
+  virtual bool doesCoalesce() const = 0;
   /// Where ranks have one core each, a collective stops computation: that factor is large (100).
   virtual schedule::Contention getContention() const = 0;
   /// Whether the host issues work long before the device runs it: every GPU.

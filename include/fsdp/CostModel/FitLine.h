@@ -17,6 +17,9 @@ struct Line {
 /// with one coefficient zero. At least one duration; all durations positive.
 Line fitLine(llvm::ArrayRef<SizedDuration> durations);
 
+/// The same among the lines that exceed no median.
+Line fitLineBelow(llvm::ArrayRef<SizedDuration> durations);
+
 } // namespace fsdp::cost
 
 #endif // FSDP_COSTMODEL_FITLINE_H

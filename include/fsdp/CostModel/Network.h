@@ -61,13 +61,16 @@ struct CopyEngines {
   std::string source = {};
 };
 
-/// A line fitted to one collective over one number of ranks; sizes are whole groups' bytes.
+/// One collective over one number of ranks; sizes are whole groups' bytes.
 struct MeasuredCollective {
   CollectiveKind kind = CollectiveKind::AllGather;
   int64_t ranks = 0;
-  double latencyNs = 0, nsPerByte = 0;
+  double latencyNs = 0, nsPerByte = 0; // for other numbers of ranks, and without durations
   double spread = 0;
   std::vector<SizedDuration> durations; // what the line was fitted to; may be empty
+
+  /// The durations, made not to fall, above the line below them; without them the line.
+  CollectiveCost getCost() const;
 };
 
 struct Network {
@@ -76,6 +79,7 @@ struct Network {
   double baseNs = 0;
   std::vector<NetworkLevel> levels;
   std::vector<MeasuredCollective> measured;
+  bool coalesces = true;           // one launch of several collectives has one latency
   schedule::Contention contention; // without those over replicas and of copy engines
   std::optional<CopyEngines> copyEngines = std::nullopt; // none: unknown
 

@@ -28,6 +28,7 @@
 #ifndef FSDP_SCHEDULE_PROBLEM_H
 #define FSDP_SCHEDULE_PROBLEM_H
 
+#include "fsdp/Schedule/CollectiveCost.h"
 #include "fsdp/Schedule/Contention.h"
 
 #include <cstdint>
@@ -55,21 +56,6 @@ struct Use {
 
 /// Whether a group stays gathered until its next use.
 enum class KeepRule : uint8_t { Free, Never, Always };
-
-/// Of a collective that runs beside nothing: first nothing moves, then its bytes do.
-struct CollectiveDuration {
-  double latencyNs = 0, bytesNs = 0;
-  double totalNs() const { return latencyNs + bytesNs; }
-};
-
-/// A collective of several members moves the sum of their bytes and pays the latency once.
-struct CollectiveCost {
-  double latencyNs = 0;
-  double nsPerByte = 0; // of gathered, or of not yet reduced bytes
-  CollectiveDuration of(int64_t bytes) const { return {latencyNs, nsPerByte * double(bytes)}; }
-  double durationNs(int64_t bytes) const { return of(bytes).totalNs(); }
-  bool operator==(const CollectiveCost &) const = default;
-};
 
 /// This rank's part of the gathered parameters where a few neighbours keep them together.
 struct Chunk {
@@ -120,6 +106,9 @@ struct Problem {
   std::vector<Mesh> meshes = std::vector<Mesh>(1); // at least one
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
+  /// One launch of several members pays the latency once, of the sum of their bytes; else it takes
+  /// as long as they do one after another.
+  bool coalesces = true;
   /// The host issues work long before it runs, as for every GPU. Only what eager FSDP2 does depends
   /// on it (Policies.h).
   bool hostRunsAhead = false;

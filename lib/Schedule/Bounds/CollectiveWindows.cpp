@@ -108,7 +108,7 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
     window.shares = sharesOf(window.cost, dearest);
     window.leastShares = sharesOf(window.leastCost, dearest);
     // Whatever it is merged with is used no later than the use before this one.
-    window.mergeable = !windows.empty() && window.gate <= windows.back().first;
+    window.mergeable = problem.coalesces && !windows.empty() && window.gate <= windows.back().first;
     windows.push_back(window);
   }
   return windows;
@@ -140,7 +140,8 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
     std::optional<uint32_t> first = tight.find(window.excessBytes);
     window.deadline = std::min(reduction.update, first.value_or(reduction.update));
     // It is launched when the next reduction is ready, or later.
-    window.mergeable = r + 1 < windows.size() && window.deadline >= windows[r + 1].ready;
+    window.mergeable =
+        problem.coalesces && r + 1 < windows.size() && window.deadline >= windows[r + 1].ready;
   }
   return windows;
 }

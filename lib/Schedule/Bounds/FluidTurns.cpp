@@ -74,7 +74,7 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
     return turns;
   turns.keptNs = std::max(leastNs, reduceNs + computeNs(firstKeptTight, deadline));
   // Nothing moves before the one or the other has its latency behind it.
-  const double leastLatencyNs = std::min(gathered.latencyNs, reduce.latencyNs);
+  const double leastLatencyNs = std::min(cost.latencyNs, reduction.cost.latencyNs);
   double bothNs = 0;
   for (const LaneShares &shares : laneShares) {
     const double ofLatencies = shares[LaneWork::GatherLatency] + shares[LaneWork::ReduceLatency];
@@ -86,8 +86,10 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   }
   double behindNs = computeNs(ready, behind), restNs = computeNs(first, deadline);
   double endedNs = bothNs + restNs;
-  // What the gather moves beside the reduction's latency is not slower.
-  const double slowedNs = std::max(0., gathered.bytesNs - reduce.latencyNs);
+  // What the gather moves beside the reduction's latency is not slower. A larger bucket may have a
+  // longer one, unless a line says what it costs.
+  const bool isLine = problem.coalesces && !reduction.cost.curve;
+  const double slowedNs = isLine ? std::max(0., gathered.bytesNs - reduce.latencyNs) : 0;
   double sharedNs =
       problem.oneLane
           ? behindNs + bothNs

@@ -28,11 +28,9 @@ struct Arc {
 
 static Arc makeArc(uint32_t from, uint32_t to, const CollectiveCost &cost, int64_t bytes,
                    bool mergeable) {
-  CollectiveDuration work = cost.of(bytes);
-  const double durationNs = work.totalNs();
-  if (mergeable)
-    work.latencyNs = 0;
-  return {from, to, durationNs, work};
+  // With more bytes a measured latency may be shorter.
+  const CollectiveDuration work{mergeable ? 0 : cost.latencyNs, cost.nsPerByte * double(bytes)};
+  return {from, to, cost.durationNs(bytes), work};
 }
 
 static std::vector<Arc> gatherArcs(const CollectiveWindows &windows) {

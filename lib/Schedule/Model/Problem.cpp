@@ -87,6 +87,25 @@ static Wrong checkReductions(const Problem &problem) {
   return std::nullopt;
 }
 
+/// Bounds count the line, and that more bytes take no less time.
+static Wrong checkCurve(const CollectiveCost &cost, const std::string &name) {
+  if (!cost.curve)
+    return std::nullopt;
+  constexpr double kRounding = 1e-9;
+  CurvePoint before;
+  for (const CurvePoint &point : cost.curve->getPoints()) {
+    const double lineNs = cost.latencyNs + cost.nsPerByte * double(point.bytes);
+    if (!isAmount(point.ns) || point.ns < lineNs * (1 - kRounding) || point.ns < before.ns ||
+        point.bytes < before.bytes)
+      return "a " + name + " of " + std::to_string(point.bytes) + " bytes takes " +
+             std::to_string(point.ns) + " ns, one of " + std::to_string(before.bytes) + " bytes " +
+             std::to_string(before.ns) + " ns, and the line says at least " +
+             std::to_string(lineNs);
+    before = point;
+  }
+  return std::nullopt;
+}
+
 static Wrong checkCosts(const Problem &problem) {
   for (const Mesh &mesh : problem.meshes)
     for (auto [cost, name] :
@@ -96,6 +115,8 @@ static Wrong checkCosts(const Problem &problem) {
       if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
         return std::string("a ") + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
                std::to_string(cost.nsPerByte) + " ns per byte";
+      else if (Wrong wrong = checkCurve(cost, name))
+        return wrong;
   return std::nullopt;
 }
 
@@ -175,43 +196,51 @@ bool Problem::hasTransports() const {
                      [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
 }
 
-/// Of members that may have several costs, before a bucket is split by them.
+/// Members may have several costs, before a bucket is split by them.
 template <typename BytesOf, typename CostOf>
-static CollectiveDuration durationOf(std::span<const uint32_t> bucket, BytesOf bytesOf,
-                                     CostOf costOf) {
-  const CollectiveCost first = costOf(bucket.front());
+static CollectiveDuration durationOf(std::span<const uint32_t> bucket, bool coalesces,
+                                     BytesOf bytesOf, CostOf costOf) {
+  const CollectiveCost &first = costOf(bucket.front());
   bool isUniform = true;
   int64_t bytes = 0;
-  CollectiveDuration sum;
+  CollectiveDuration together, apart;
   for (uint32_t member : bucket) {
-    const CollectiveCost cost = costOf(member);
-    isUniform &= cost == first;
-    bytes += bytesOf(member);
-    sum.latencyNs = std::max(sum.latencyNs, cost.latencyNs);
-    sum.bytesNs += cost.nsPerByte * double(bytesOf(member));
+    const CollectiveCost &cost = costOf(member);
+    const int64_t memberBytes = bytesOf(member);
+    isUniform &= &cost == &first || cost == first;
+    bytes += memberBytes;
+    const CollectiveDuration alone = cost.of(memberBytes);
+    together.latencyNs = std::max(together.latencyNs, alone.latencyNs);
+    together.bytesNs += alone.bytesNs;
+    apart.latencyNs += alone.latencyNs;
   }
-  return isUniform ? first.of(bytes) : sum;
+  apart.bytesNs = together.bytesNs;
+  return !coalesces ? apart : isUniform ? first.of(bytes) : together;
 }
 
 CollectiveDuration Problem::ofGather(std::span<const uint32_t> bucket,
                                      std::span<const uint8_t> chunked, bool byCopyEngine) const {
   return durationOf(
-      bucket, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
-      [&](uint32_t use) {
+      bucket, coalesces, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
+      [&](uint32_t use) -> const CollectiveCost & {
         return gatherCostOf(use, !chunked.empty() && chunked[use], byCopyEngine);
       });
 }
 
 CollectiveDuration Problem::ofReduction(std::span<const uint32_t> bucket) const {
   return durationOf(
-      bucket, [&](uint32_t index) { return reductions[index].inputBytes; },
-      [&](uint32_t index) { return meshOfReduction(index).reduceCost; });
+      bucket, coalesces, [&](uint32_t index) { return reductions[index].inputBytes; },
+      [&](uint32_t index) -> const CollectiveCost & { return meshOfReduction(index).reduceCost; });
 }
 
 CollectiveDuration Problem::ofAcross(std::span<const uint32_t> bucket) const {
+  static const CollectiveCost nothing;
   return durationOf(
-      bucket, [&](uint32_t index) { return reductions[index].outputBytes; },
-      [&](uint32_t index) { return meshOfReduction(index).acrossCost.value_or(CollectiveCost()); });
+      bucket, coalesces, [&](uint32_t index) { return reductions[index].outputBytes; },
+      [&](uint32_t index) -> const CollectiveCost & {
+        const std::optional<CollectiveCost> &cost = meshOfReduction(index).acrossCost;
+        return cost ? *cost : nothing;
+      });
 }
 
 std::vector<int32_t> Problem::previousUses() const {

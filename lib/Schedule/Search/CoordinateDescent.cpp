@@ -34,6 +34,7 @@ private:
   void tryChunksBesideKeeps();
   void tryChunksOfBound();
   void descendMerging(Merging Recipe::*merging, double latencyBytes);
+  double latencyBytes(const CollectiveCost &cost) const;
   void descendYields(bool mayShareLane);
   void descendTransports();
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
@@ -204,9 +205,9 @@ void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> value
   }
 }
 
-/// Bytes whose transfer takes as long as the latency.
-static double latencyBytes(const CollectiveCost &cost) {
-  return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
+/// Bytes whose transfer takes as long as the latency that merging saves.
+double CoordinateDescent::latencyBytes(const CollectiveCost &cost) const {
+  return problem.coalesces && cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
 }
 
 /// Small gathers that yield to reductions: neither alone is better.

@@ -25,7 +25,24 @@ namespace fsdp::schedule {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Operation, durationNs, liveBytes, carriedBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Use, group, first, last)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reduction, group, ready, update, inputBytes, outputBytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveCost, latencyNs, nsPerByte)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, bytes, ns)
+
+static void to_json(json &file, const CollectiveCost &cost) {
+  file = {{"latencyNs", cost.latencyNs}, {"nsPerByte", cost.nsPerByte}};
+  if (cost.curve)
+    file["curve"] = cost.curve->getPoints();
+}
+
+static void from_json(const json &file, CollectiveCost &cost) {
+  cost = {file.at("latencyNs"), file.at("nsPerByte")};
+  if (!file.contains("curve"))
+    return;
+  std::vector<CurvePoint> points = file.at("curve");
+  const double latencyNs = points.at(0).ns;
+  points.erase(points.begin());
+  cost.curve = std::make_shared<CollectiveCurve>(latencyNs, std::move(points));
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, ranks, bytes, copyNs, gatherCost)
 NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
@@ -36,7 +53,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk, mesh
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contention, lanes, replicas, computation, gathers, reductions,
                                    several, copyEngines)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, meshes, oneLane,
-                                   hostRunsAhead, contention)
+                                   coalesces, hostRunsAhead, contention)
 } // namespace fsdp::schedule
 
 std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,

@@ -55,6 +55,8 @@ static void addReductions(const Problem &problem, const CollectiveWindows &windo
 std::optional<LabelProblem> fsdp::schedule::makeLabelProblem(const Problem &problem) {
   if (problem.uses.size() > kMostMembers || problem.reductions.size() > kMostMembers ||
       (!problem.oneLane && problem.contention.lanes > 1) || problem.contention.computation > 1 ||
+      !problem.coalesces || problem.meshes[0].gatherCost.curve ||
+      problem.meshes[0].reduceCost.curve ||
       problem.contention.gathers != problem.contention.reductions ||
       (!problem.oneLane && problem.contention.gathers != problem.contention.several))
     return std::nullopt;
