@@ -122,6 +122,8 @@ struct MemorySample {
 struct ScheduleView {
   StepLabels labels;
   double makespanNs = 0;
+  /// What the model's products take at the device's peak, what is computed again not counted.
+  double modelPeakNs = 0;
   std::vector<schedule::Interval> operations;
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;

@@ -12,8 +12,6 @@ const syncsDiffer = differs((p) => p.gradientSync || "");
 const microbatchNs = (p) => p.stepNs / p.microbatches;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
-const shareText = (share) => (100 * share).toFixed(1) + " %";
-
 function mix(t) {
   return `color-mix(in oklab, var(--many) ${Math.round(100 * t)}%, var(--few))`;
 }
@@ -165,30 +163,33 @@ function showPoint(p, colour, event) {
 }
 
 function fillTable() {
-  const table = element("points"), head = make("tr");
-  const hasJitter = D.points.some((p) => p.percentile95Ns);
-  for (const name of ["model", "ranks", ...(replicasDiffer ? ["replicas"] : []), ...(microbatchesDiffer ? ["microbatches"] : []), ...(syncsDiffer ? ["reduced"] : []), "recompute", ...(placesDiffer ? ["on host"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
-    head.append(make("th", name));
-  table.replaceChildren(head);
+  const hasJitter = D.points.some((p) => p.percentile95Ns), num = (name) => [name, "num"];
+  const before = [["model", "name"], num("ranks"), ...(replicasDiffer ? [num("replicas")] : []), ...(microbatchesDiffer ? [num("microbatches")] : []),
+    ...(syncsDiffer ? [["reduced"]] : []), ["recompute"], ...(placesDiffer ? [["on host"]] : []), num("cap")];
+  const figures = [num("peak"), num("step"), ...(hasJitter ? [num("95 %")] : []), num("exposed"), num("× bound"), num("FSDP2's order"), num(item + "/s"),
+    num("per rank"), num("MFU"), num("h / 10⁹")];
+  const body = make("tbody");
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = make("tr"), cells = [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []), ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
-    if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
-      timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
-      countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks), shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1));
-    for (const text of cells) line.append(make("td", text));
+    const ranks = make("span", countText(p.ranks)), line = makeLine(p.fits ? [...before, ...figures] : before,
+      [p.model, ranks, ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []),
+        ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none",
+        ...(p.fits ? [bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []), timeText(p.exposedNs),
+          (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks),
+          shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1)] : [])]);
+    ranks.prepend(square(rankColour(p.ranks)));
     if (!p.fits) {
       const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
-      cell.colSpan = head.cells.length - cells.length;
+      cell.colSpan = figures.length;
       line.append(cell);
     }
-    line.cells[1].prepend(square(rankColour(p.ranks)));
     if (p.fits && !p.pareto) line.classList.add("beaten");
     if (p.model + p.ranks !== previous) line.classList.add("head");
     previous = p.model + p.ranks;
-    table.append(line);
+    body.append(line);
   }
+  element("points").replaceChildren(makeHead([...before, ...figures]), body);
 }
 
 function draw() {
