@@ -12,11 +12,13 @@ const syncsDiffer = differs((p) => p.gradientSync || "");
 const microbatchNs = (p) => p.stepNs / p.microbatches;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
-function mix(t) {
-  return `color-mix(in oklab, var(--many) ${Math.round(100 * t)}%, var(--few))`;
-}
-const rankColour = (ranks) => mix(rankCounts.length < 2 ? 1 : rankCounts.indexOf(ranks) / (rankCounts.length - 1));
-const modelColour = (model) => mix(models.length < 2 ? 1 : models.indexOf(model) / (models.length - 1));
+/// Where points differ in nothing but caps and ranks one colour is enough.
+const policies = ["none", "cheap", "selected", "full"].filter((policy) => D.points.some((p) => p.recompute === policy));
+const policyColour = (p) => `var(--${p.recompute})`;
+const modelColour = (model) => models.length < 2 ? "var(--many)"
+  : `color-mix(in oklab, var(--many) ${Math.round((100 * models.indexOf(model)) / (models.length - 1))}%, var(--few))`;
+/// What joins points: all decisions but the cap.
+const decisionsOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync, onHost(p)].join(" ");
 
 // ------------------------------------------------------------------ drawing
 
@@ -42,8 +44,9 @@ function makeAxis(low, high, isLog, unit, text, wanted) {
   return { at: (v) => (f(v) - f(low)) / span, ticks, text };
 }
 
-function makePlot(id, x, y, height, xName, yName) {
-  const width = element(id).clientWidth, box = { left: 66, top: 14, right: 24, bottom: 40 };
+function makePlot(parent, x, y, height, xName, yName) {
+  const width = Math.max(120, parent.clientWidth), isPanel = !xName;
+  const box = isPanel ? { left: width < 220 ? 48 : 60, top: 8, right: 10, bottom: 22 } : { left: 62, top: 20, right: 18, bottom: 40 };
   const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, height });
   const plot = {
     svg, width, height, box,
@@ -59,67 +62,70 @@ function makePlot(id, x, y, height, xName, yName) {
     plot.add("line", { class: "grid", x1: box.left, x2: width - box.right, y1: plot.y(v), y2: plot.y(v) });
     plot.add("text", { x: box.left - 8, y: plot.y(v) + 4, "text-anchor": "end" }, y.text(v));
   }
-  plot.add("text", { x: width - box.right, y: height - 6, "text-anchor": "end" }, xName);
-  plot.add("text", { x: 4, y: 10 }, yName);
-  element(id).replaceChildren(svg);
+  if (!isPanel) {
+    plot.add("text", { x: width - box.right, y: height - 6, "text-anchor": "end" }, xName);
+    plot.add("text", { x: 4, y: 10 }, yName);
+  }
+  parent.append(svg);
   return plot;
 }
 
 function addPoint(plot, p, x, y, colour, radius) {
   const circle = plot.add("circle", { cx: x, cy: y, r: radius, fill: colour });
   circle.addEventListener("pointermove", (event) => showPoint(p, colour, event));
+  circle.addEventListener("click", () => showRow(p));
   circle.addEventListener("pointerleave", () => (element("tip").hidden = true));
 }
 
 const path = (places) => places.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
 
+/// A panel for each mesh, all on the same axes, which begin at 0: what is a tenth looks like a tenth.
 function drawPareto() {
-  if (!fitting.length) return;
-  const memory = fitting.map((p) => p.peakBytes), times = fitting.map(microbatchNs);
+  const parent = element("pareto");
+  parent.replaceChildren();
+  if (!fitting.length) return void parent.append("nothing fits");
+  const memory = fitting.map((p) => p.peakBytes), high = Math.max(...fitting.map(microbatchNs));
   const inside = D.deviceBytes && D.deviceBytes < 4 * Math.max(...memory);
-  const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0), low = Math.min(...times), high = Math.max(...times);
+  const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0);
   const unit = 1024 ** Math.max(1, Math.floor(Math.log(maxMemory / 1.5) / Math.log(1024)));
   const timeUnit = 1000 ** Math.floor(Math.log(Math.max(high, 1000)) / Math.log(1000));
-  const margin = Math.max((high - low) * 0.08, high * 0.004);
-  const plot = makePlot("pareto", makeAxis(0, maxMemory * 1.05, false, unit, (v) => (v ? tickText(bytesText(v)) : "0"), 8),
-    makeAxis(Math.max(0, low - margin), high + margin, false, timeUnit, (v) => tickText(timeText(v)), 7), 430,
-    "peak memory of a rank", microbatchesDiffer ? "step / microbatches" : "step");
-  if (inside) {
-    const x = plot.x(D.deviceBytes);
-    plot.add("line", { class: "cap", x1: x, x2: x, y1: plot.box.top, y2: plot.height - plot.box.bottom });
-    plot.add("text", { class: "captext", x: x - 6, y: plot.box.top + 10, "text-anchor": "end" }, D.device + " has " + bytesText(D.deviceBytes));
-  }
-  const fronts = [], occupied = [];
+  const x = makeAxis(0, maxMemory * 1.05, false, unit, (v) => (v ? tickText(bytesText(v)) : "0"), innerWidth < 600 ? 3 : 5);
+  const y = makeAxis(0, high * 1.1, false, timeUnit, (v) => (v ? tickText(timeText(v)) : "0"), 4);
   for (const model of models)
     for (const ranks of rankCounts) {
-      const front = fitting.filter((p) => p.model === model && p.ranks === ranks && p.pareto).sort((a, b) => a.peakBytes - b.peakBytes);
-      if (!front.length) continue;
-      const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
-      fronts.push([front, places]);
-      for (const [x, y] of places) occupied.push([x - 5, x + 5, y]);
+      const points = fitting.filter((p) => p.model === model && p.ranks === ranks && (p.pareto || element("all").checked));
+      if (!points.length) continue;
+      const panel = make("div");
+      parent.append(panel);
+      panel.append(make("h3", meshName(points[0])));
+      const plot = makePlot(panel, x, y, 160);
+      if (inside) {
+        const at = plot.x(D.deviceBytes);
+        plot.add("line", { class: "cap", x1: at, x2: at, y1: plot.box.top, y2: plot.height - plot.box.bottom });
+      }
+      const series = new Map();
+      for (const p of points) series.set(decisionsOf(p), [...(series.get(decisionsOf(p)) ?? []), p]);
+      for (const front of series.values()) {
+        front.sort((a, b) => a.peakBytes - b.peakBytes);
+        const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
+        plot.add("path", { class: "path", d: path(places), style: `stroke:${policyColour(front[0])}` });
+        for (const isBest of [false, true]) // those that are beaten lie below
+          front.forEach((p, i) => { if (p.pareto === isBest) addPoint(plot, p, ...places[i], policyColour(p), isBest ? 4.5 : 3); });
+      }
     }
-  for (const [front, places] of fronts) {
-    const colour = rankColour(front[0].ranks);
-    plot.add("path", { class: "path", d: path(places), stroke: colour });
-    front.forEach((p, i) => addPoint(plot, p, ...places[i], colour, 4.5));
-  }
-  // A name stands left or right of its line, where nothing else is.
-  for (const [front, places] of fronts) {
-    const text = meshName(front[0]), size = 6.4 * text.length;
-    const [left, right] = [places[0], places[places.length - 1]];
-    for (const [x, y, anchor] of [[left[0] - 9, left[1], "end"], [right[0] + 9, right[1], "start"]]) {
-      const from = anchor === "end" ? x - size : x, to = from + size;
-      if (from < plot.box.left || to > plot.width || occupied.some(([a, b, c]) => Math.abs(c - y) < 12 && a < to && b > from)) continue;
-      plot.add("text", { class: "name", x, y: y + 4, "text-anchor": anchor, style: `fill:${colourOf(front)}` }, text);
-      occupied.push([from, to, y]);
-      break;
-    }
-  }
+  element("decisions").replaceChildren(...policies.map((policy) => legendEntry(`var(--${policy})`, "recompute " + policy)),
+    ...(inside ? [legendEntry("var(--cap)", D.device + " has " + bytesText(D.deviceBytes), "dashed")] : []), make("span", "across: peak memory of a rank; up: step" + (microbatchesDiffer ? " / microbatches" : "")));
 }
 
-const colourOf = (front) => rankColour(front[0].ranks);
+function legendEntry(colour, text, className = "") {
+  const entry = make("span", text), line = make("i", undefined, className);
+  line.style.borderColor = colour;
+  entry.prepend(line);
+  return entry;
+}
 
 function drawScaling() {
+  element("scaling").replaceChildren();
   element("rate").textContent = item[0].toUpperCase() + item.slice(1) + " per second and rank";
   const lines = [];
   for (const model of models) {
@@ -134,17 +140,21 @@ function drawScaling() {
   const rate = (p, ns) => p.itemsPerStep / p.ranks / (ns / 1e9);
   const all = lines.flatMap(([, best]) => best), top = Math.max(...all.map((p) => rate(p, p.stepNs)));
   const ranks = all.map((p) => p.ranks);
-  const plot = makePlot("scaling", makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, Math.max(...ranks) > 200 * Math.min(...ranks) ? 4 : 2, countText),
-    makeAxis(0, top * 1.12, false, 1, countText, 6), 430, "ranks", item + "/s");
+  const plot = makePlot(element("scaling"), makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, Math.max(...ranks) > 200 * Math.min(...ranks) ? 4 : 2, countText),
+    makeAxis(0, top * 1.12, false, 1, countText, 5), 260, "ranks", item + "/s");
   for (const [model, best] of lines) {
     const colour = modelColour(model);
     const places = best.map((p) => [plot.x(p.ranks), plot.y(rate(p, p.stepNs))]);
     const theirs = best.filter((p) => p.fsdp2Ns).map((p) => [plot.x(p.ranks), plot.y(rate(p, p.fsdp2Ns))]);
-    plot.add("path", { class: "ideal", d: path(theirs), stroke: colour });
-    plot.add("path", { class: "path", d: path(places), stroke: colour });
+    plot.add("path", { class: "ideal", d: path(theirs), style: `stroke:${colour}` });
+    plot.add("path", { class: "path", d: path(places), style: `stroke:${colour}` });
     best.forEach((p, i) => addPoint(plot, p, ...places[i], colour, 4.5));
-    if (models.length > 1) plot.add("text", { class: "name", x: places[0][0] + 4, y: places[0][1] - 10, style: `fill:${colour}` }, model);
   }
+  element("orders").replaceChildren(...lines.flatMap(([model]) => {
+    const name = models.length > 1 ? model + ": " : "";
+    return [legendEntry(modelColour(model), name + "the fastest schedule found that fits"),
+      ...(all.some((p) => p.model === model && p.fsdp2Ns) ? [legendEntry(modelColour(model), name + "FSDP2's order under the same cap", "dashed")] : [])];
+  }));
 }
 
 // ------------------------------------------------------------------ what a point is
@@ -162,7 +172,15 @@ function showPoint(p, colour, event) {
   showTip(meshName(p), facts, event.clientX, event.clientY, colour);
 }
 
+const lineOf = new Map();
+/// Marks a point's row, where the table has it.
+function showRow(p) {
+  for (const [point, line] of lineOf) line.classList.toggle("chosen", point === p);
+  lineOf.get(p)?.scrollIntoView({ block: "center" });
+}
+
 function fillTable() {
+  lineOf.clear();
   const hasJitter = D.points.some((p) => p.percentile95Ns), num = (name) => [name, "num"];
   const before = [["model", "name"], num("ranks"), ...(replicasDiffer ? [num("replicas")] : []), ...(microbatchesDiffer ? [num("microbatches")] : []),
     ...(syncsDiffer ? [["reduced"]] : []), ["recompute"], ...(placesDiffer ? [["on host"]] : []), num("cap")];
@@ -172,13 +190,14 @@ function fillTable() {
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const ranks = make("span", countText(p.ranks)), line = makeLine(p.fits ? [...before, ...figures] : before,
-      [p.model, ranks, ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []),
-        ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none",
+    const recompute = make("span", p.recompute), line = makeLine(p.fits ? [...before, ...figures] : before,
+      [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []),
+        ...(syncsDiffer ? [p.gradientSync || ""] : []), recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none",
         ...(p.fits ? [bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []), timeText(p.exposedNs),
           (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks),
           shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1)] : [])]);
-    ranks.prepend(square(rankColour(p.ranks)));
+    recompute.prepend(square(policyColour(p)));
+    lineOf.set(p, line);
     if (!p.fits) {
       const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
       cell.colSpan = figures.length;
@@ -197,7 +216,7 @@ function draw() {
   drawScaling();
 }
 element("facts").textContent = D.costs;
-element("all").addEventListener("change", fillTable);
+element("all").addEventListener("change", () => { drawPareto(); fillTable(); });
 addEventListener("resize", draw);
 draw();
 fillTable();
