@@ -132,6 +132,7 @@ llvm::Expected<ScheduleView> fsdp::explain::viewMeasuredStep(const ScheduleView 
   view.labels.model = predicted.labels.model;
   view.labels.costSources = measured.source;
   view.makespanNs = measured.stepNs;
+  view.modelPeakNs = predicted.modelPeakNs;
   for (const MeasuredOperation &operation : measured.operations) {
     OperationLabel label;
     label.name = operation.name;

@@ -63,6 +63,7 @@ private:
         out.value(json::Array{"on the host", host});
     });
     out.attribute("makespanNs", toNs(view.makespanNs));
+    out.attribute("modelPeakNs", toNs(view.modelPeakNs));
     out.attribute("computeNs", toNs(view.getComputeNs()));
     out.attribute("collectiveNs", toNs(view.getCollectiveNs()));
     out.attribute("exposedGatherNs", toNs(view.getExposedNs(CollectiveKind::AllGather)));
@@ -202,7 +203,6 @@ private:
 
   /// What only a schedule that was simulated here has: a bound, and reasons.
   void writeReasons() {
-    out.attribute("modelPeakNs", toNs(view.modelPeakNs));
     out.attributeObject("bound", [&] {
       out.attribute("ns", plan->bound.makespanNs);
       out.attribute("kind", std::string(getName(plan->bound.kind)));

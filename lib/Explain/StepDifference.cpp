@@ -220,6 +220,7 @@ private:
   /// Empty: both do the same.
   std::string classify(const Component &component) const {
     const std::set<uint32_t> &left = component.collectives[0], &right = component.collectives[1];
+    std::string kind = component.kind == CollectiveKind::AllGather ? "gather" : "reduction";
     if (right.empty())
       return component.kept[1].empty() ? "only in " + sides[0]->name : "kept";
     if (left.empty())
@@ -231,7 +232,7 @@ private:
       return groups;
     };
     if (left.size() != right.size() || groupsOf(0) != groupsOf(1))
-      return "buckets";
+      return kind + " buckets";
     auto transportOf = [&](unsigned side) {
       return sides[side]->view.collectives[*component.collectives[side].begin()].byCopyEngine;
     };
@@ -241,7 +242,7 @@ private:
       return "chunks";
     for (auto [a, b] : llvm::zip_equal(left, right))
       if (isElsewhere(a, b))
-        return "launch";
+        return kind + " launch";
     return "";
   }
 

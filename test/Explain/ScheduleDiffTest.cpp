@@ -177,7 +177,7 @@ TEST_F(Comparison, ABucketBelongsToItsParts) {
   StepComparison comparison = compare(timeline);
   ASSERT_EQ(comparison.differences.size(), 1u);
   const StepDifference &difference = comparison.differences[0];
-  EXPECT_EQ(difference.what, "buckets");
+  EXPECT_EQ(difference.what, "gather buckets");
   EXPECT_EQ(difference.left, "2 gathers, the first issued before layers.0.up at 0 s");
   EXPECT_EQ(difference.right, "1 gather of 2 groups, issued before layers.0.up at 0 s");
   EXPECT_EQ(difference.leftCollectives, (std::vector<uint32_t>{0, 1}));
@@ -210,7 +210,7 @@ TEST_F(Comparison, TheSameLaunchElsewhereIsADifference) {
   other.gathers[2].launch = 3;
   StepComparison comparison = compare();
   ASSERT_EQ(comparison.differences.size(), 1u);
-  EXPECT_EQ(comparison.differences[0].what, "launch");
+  EXPECT_EQ(comparison.differences[0].what, "gather launch");
   EXPECT_EQ(comparison.differences[0].part, StepPart::Backward);
 }
 
@@ -227,7 +227,7 @@ TEST_F(Comparison, PairsFollowParameters) {
       compareSteps({"a", problem, plan, view}, {"b", joined, other, otherView});
   EXPECT_EQ(comparison.pairs, (Pairs{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}}));
   ASSERT_EQ(comparison.differences.size(), 3u); // two gathers and a reduction
-  EXPECT_EQ(comparison.differences[0].what, "buckets");
+  EXPECT_EQ(comparison.differences[0].what, "gather buckets");
 }
 
 /// What takes longer beside a collective is what the collective costs, hidden or not.

@@ -15,7 +15,8 @@ namespace fsdp::explain {
 
 /// What moves the same parameters in both steps, or what one block of modules computes.
 struct StepDifference {
-  std::string what; // the same of all differences of one sort: "kept", "buckets", "computation"
+  std::string
+      what; // the same of all differences of one sort: "kept", "gather buckets", "computation"
   StepPart part = StepPart::Forward;
   std::vector<std::string> names; // of groups, or of the block
   std::string left, right;        // what each step does, for people

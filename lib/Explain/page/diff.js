@@ -85,9 +85,9 @@ function fillHeader() {
   element("title").textContent = document.title = (one.model ? one.model + ": " : "") + one.name + " and " + two.name;
   for (const [key, value] of one.facts)
     if (!D.facts.some(([name]) => name === key)) addFact(key, value);
-  for (const [key, a, b] of D.facts) addFact(key, one.name + " " + (a || "-") + ", " + two.name + " " + (b || "-"));
+  for (const [key, a, b] of D.facts) addFact(key, one.name + ": " + (a || "-") + "; " + two.name + ": " + (b || "-"));
   const measured = two.facts.find(([key]) => key === "costs");
-  if (!two.bound && measured) addFact("measured", measured[1]);
+  if (!two.bound && measured) addFact("measured", measured[1].replace(/^measured, /, ""));
   const sumOf = (get) => (step) => step.collectives.reduce((sum, c) => sum + get(c), 0);
   addPair("step", (step) => step.makespanNs, timeText, colours.forward, -1);
   addPair("computation", (step) => step.computeNs, timeText, colours.forward, -1);
@@ -96,8 +96,9 @@ function fillHeader() {
   addPair("gathered and reduced", sumOf((c) => c.bytes), bytesText, colours.gather, -1);
   addPair("collectives", (step) => step.collectives.length, countText, colours.gather, 0);
   addPair("busy with collectives", (step) => step.collectiveNs, timeText, colours.gather, -1);
-  if (sides.every((step) => step.modelPeakNs)) addPair("MFU", (step) => step.modelPeakNs / step.makespanNs, shareText, colours.forward, 1,
+  if (sides.some((step) => step.modelPeakNs / step.makespanNs >= 0.0005)) addPair("MFU", (step) => step.modelPeakNs / step.makespanNs, shareText, colours.forward, 1,
     (a, b) => (a === b ? "equal" : sign(b - a) + (100 * Math.abs(b - a)).toFixed(2) + " points"));
+  element("tiles").style.setProperty("--columns", element("tiles").children.length === 6 ? 3 : 4);
 }
 
 // ------------------------------------------------------------------ what differs
@@ -122,6 +123,14 @@ function markOf(rows) {
   return makeMark(places, { pairs });
 }
 
+/// Those of rows, with what they take in all.
+function describeCollectives(rows, side) {
+  const found = rows.flatMap((row) => row.collectives[side].map((i) => sides[side].collectives[i]));
+  if (!found.length) return "kept";
+  const sum = (get) => timeText(found.reduce((sum, c) => sum + get(c), 0));
+  return found.length + (found[0].kind === "all_gather" ? " gathers, " : " reductions, ") + sum((c) => c.end - c.start) + ", exposed " + sum((c) => c.exposed);
+}
+
 const changeOf = (row) => row.costs[1] - row.costs[0];
 /// Rows of one sort are one row: its sums, with `members`.
 function sumRows(rows) {
@@ -129,11 +138,11 @@ function sumRows(rows) {
   const sum = { ...rows[0], members: rows, names: rows.flatMap((row) => row.names), lanes: 0, costs: [0, 0] };
   for (const row of rows) { sum.lanes += row.lanes; sum.costs[0] += row.costs[0]; sum.costs[1] += row.costs[1]; }
   ["left", "right"].forEach((key, side) => {
-    if (rows.every((row) => row[key] === rows[0][key])) return;
-    const count = rows.reduce((count, row) => count + row.collectives[side].length, 0), kept = rows.every((row) => !row.collectives[side].length);
-    sum[key] = sum.isComputation ? timeText(sum.costs[side]) : kept ? "kept" : count + " collectives";
+    const isSame = rows.every((row) => row[key] === rows[0][key]);
+    if (sum.isComputation) sum[key] = timeText(sum.costs[side]) + (isSame ? ", each " + rows[0][key] : "");
+    else if (!isSame || rows[0].collectives[side].length) sum[key] = describeCollectives(rows, side);
   });
-  if (sum.what === "launch") sum.right = describeLaunches(rows);
+  if (sum.what.endsWith(" launch")) sum.right = describeLaunches(rows) || sum.right;
   return sum;
 }
 
@@ -146,7 +155,10 @@ function describeLaunches(rows) {
 }
 
 const signed = (ns) => (Math.abs(ns) < 1 ? "0 s" : sign(ns) + timeText(Math.abs(ns)));
-const namesText = (names, isComputation) => (names.length > 3 ? `${names[0]} ... ${names[names.length - 1]} (${new Set(names).size} ${isComputation ? "blocks" : "groups"})` : names.join(" + "));
+function namesText(names, isComputation) {
+  const all = [...new Set(names)].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  return all.length > 3 ? `${all[0]} ... ${all[all.length - 1]} (${all.length} ${isComputation ? "blocks" : "groups"})` : all.join(" + ");
+}
 
 function fillDifferences() {
   const columns = [["what", "name"], ["part"], ["of", "of"], [one.name, "side"], [two.name, "side"], ["step", "num"], ["lanes", "num"]];

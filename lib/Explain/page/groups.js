@@ -17,12 +17,17 @@ function fillHeader(step) {
     step.capBytes ? " of " + bytesText(step.capBytes) : "");
 }
 
-/// Why a collective is where it is: said once, in the row of its first group.
+/// Why a collective is where it is: said once, in the row of its first group. Where memory is
+/// tightest while a copy is kept: said where it is not as in the rows before.
+let lastRoom = "";
 function explainRow(row, c, firstRow) {
   const whys = [];
   if (c && row !== firstRow) whys.push("in the " + c.what + " of " + firstRow.group);
   else if (c) whys.push(c.why, ...(c.groups.length > 1 ? ["of " + c.groups.length + " groups, saves " + timeText(c.saved) + " of latency"] : []));
-  if (row.why) whys.push(row.why);
+  const [why, room] = row.why.split("; ");
+  if (why) whys.push(why);
+  if (room && room !== lastRoom) whys.push(room);
+  if (room) lastRoom = room;
   return whys.join("; ");
 }
 
@@ -41,6 +46,7 @@ function fillGroups(step) {
     const line = makeLine(columns, [row.group === previous ? "" : row.group, PARTS[row.part], what, bytesText(row.bytes),
       ...(c ? [c.place, timeText(c.start), timeText(c.end - c.start), timeText(c.exposed)] : ["", "", "", ""]),
       explainRow(row, c, firstRows.get(c))]);
+    line.lastChild.title = [c?.why, row.why].filter(Boolean).join("; ");
     line.classList.toggle("head", row.group !== previous);
     if (c && c.exposed > 0) line.cells[7].classList.add("waits");
     line.dataset.text = [row.group, PARTS[row.part], row.what, c ? c.place : "", line.lastChild.textContent].join(" ").toLowerCase();

@@ -122,6 +122,6 @@ function fillLegend(steps, more = []) {
   };
   const used = [...new Set(steps.flatMap((step) => step.used.map((c) => step.categories[c])))];
   legend.replaceChildren(...PARTS.map((part) => entry(colours[part], part)), entry(colours.gather, "gather"), entry(colours.reduce, "reduce"),
-    entry(colours.wait, "computation waits"), ...(used.length ? [make("span", "memory:", "aside")] : []),
+    ...(steps.some((step) => step.lanes.fetch) ? [entry(colours.fetch, "copies to and from the host")] : []), entry(colours.wait, "computation waits"), ...(used.length ? [make("span", "memory:", "aside")] : []),
     ...used.map((name) => entry(colours[name], name)), ...more);
 }

@@ -139,10 +139,10 @@ function drawTitle(g, xOf, band) {
 const isNumbered = (name) => /^\d+$/.test(lastPart(name));
 
 /// Every how manieth of numbered blocks has room for its number.
-function findLabelStep(g, widths, names) {
-  if (!widths.length) return 1;
-  const room = widths.reduce((a, b) => a + b) / widths.length;
-  const needed = Math.max(...names.map((name) => g.measureText(lastPart(name)).width)) + 5;
+function findLabelStep(g, blocks) {
+  if (!blocks.length) return 1;
+  const room = blocks.reduce((sum, { a, b }) => sum + b - a, 0) / blocks.length;
+  const needed = Math.max(...blocks.map(({ name }) => g.measureText(lastPart(name)).width)) + 5;
   return [1, 2, 5, 10, 20, 50, 100, 200, 500].find((n) => n * room >= needed) ?? 1000;
 }
 
@@ -169,8 +169,10 @@ function drawBlocks(g, xOf, { step, top, size }) {
     }
   for (const part of [0, 1, 2]) {
     const numbered = shown.filter((block) => block.part === part && isNumbered(block.name) && !isWhole(block) && block.b - block.a > 1);
-    const every = findLabelStep(g, numbered.map((block) => block.b - block.a), numbered.map((block) => block.name));
-    for (const block of numbered) {
+    // What lies between operations of others, updates above all, may be a sliver of its block.
+    const widest = Math.max(...numbered.map(({ a, b }) => b - a)), blocks = numbered.filter(({ a, b }) => b - a > widest / 3);
+    const every = findLabelStep(g, blocks);
+    for (const block of blocks) {
       const text = lastPart(block.name), half = g.measureText(text).width / 2;
       const x = Math.min(Math.max((block.a + block.b) / 2, left + half), limit - half);
       if (text % every || taken.some(([a, b]) => x - half - 2 < b && x + half + 2 > a)) continue;
