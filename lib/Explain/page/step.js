@@ -84,10 +84,10 @@ function describeMemory(step, t) {
 let colours = {};
 function readColours(categories) {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["paper", "card", "ink", "soft", "line", "gather", "reduce", "wait", "cap", ...PARTS, ...categories])
+  for (const name of ["paper", "card", "ink", "soft", "line", "gather", "reduce", "copy", "wait", "cap", ...PARTS, ...categories])
     colours[name] = style.getPropertyValue("--" + name.replace(" ", "-")).trim();
   // Lanes that not every step has. What stands on a coloured bar is dark in both schemes.
-  Object.assign(colours, { all_reduce: colours.reduce, fetch: colours.update, store: colours.update, onBar: "#0d1526" });
+  Object.assign(colours, { all_reduce: colours.reduce, fetch: colours.copy, store: colours.copy, onBar: "#0d1526" });
 }
 
 // ------------------------------------------------------------------ header
@@ -122,6 +122,6 @@ function fillLegend(steps, more = []) {
   };
   const used = [...new Set(steps.flatMap((step) => step.used.map((c) => step.categories[c])))];
   legend.replaceChildren(...PARTS.map((part) => entry(colours[part], part)), entry(colours.gather, "gather"), entry(colours.reduce, "reduce"),
-    ...(steps.some((step) => step.lanes.fetch) ? [entry(colours.fetch, "copies to and from the host")] : []), entry(colours.wait, "computation waits"), ...(used.length ? [make("span", "memory:", "aside")] : []),
+    ...(steps.some((step) => step.lanes.fetch) ? [entry(colours.copy, "copies to and from the host")] : []), entry(colours.wait, "computation waits"), ...(used.length ? [make("span", "memory:", "aside")] : []),
     ...used.map((name) => entry(colours[name], name)), ...more);
 }

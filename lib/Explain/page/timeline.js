@@ -56,15 +56,16 @@ function prepare(canvas) {
 
 const lastPart = (name) => name.slice(name.lastIndexOf(".") + 1);
 
-/// The text if it fits, else its beginning, else what follows its last dot: "layers.3", "lay…", "3".
-function fitText(g, text, x, y, width) {
+/// The text if it fits, else its beginning, else what is left of it when shortened: "layers.3",
+/// "lay…", "3".
+function fitText(g, text, x, y, width, shorten = lastPart) {
   const fits = (shown) => g.measureText(shown).width <= width;
   if (!fits(text)) {
     let length = text.length - 1;
     while (length > 4 && !fits(text.slice(0, length) + "…")) length--;
-    const last = lastPart(text);
-    if (length > 8 || !fits(last)) text = length > 4 ? text.slice(0, length) + "…" : "";
-    else text = last;
+    const short = shorten(text);
+    if (length > 8 || !fits(short)) text = length > 4 ? text.slice(0, length) + "…" : "";
+    else text = short;
   }
   g.fillText(text, x, y);
 }
@@ -116,7 +117,7 @@ function draw() {
 }
 
 function drawAxis(g, xOf, height) {
-  const step = niceStep(to - from, Math.max(2, plotWidth() / 90));
+  const step = niceStep(to - from, Math.max(2, Math.min(12, plotWidth() / 58)));
   g.textAlign = "center";
   for (let i = Math.ceil(from / step); i * step <= to; i++) {
     const x = xOf(i * step);
@@ -168,7 +169,7 @@ function drawBlocks(g, xOf, { step, top, size }) {
       taken.push([block.a, block.b]);
     }
   for (const part of [0, 1, 2]) {
-    const numbered = shown.filter((block) => block.part === part && isNumbered(block.name) && !isWhole(block) && block.b - block.a > 1);
+    const numbered = shown.filter((block) => block.part === part && isNumbered(block.name) && !isWhole(block));
     // What lies between operations of others, updates above all, may be a sliver of its block.
     const widest = Math.max(...numbered.map(({ a, b }) => b - a)), blocks = numbered.filter(({ a, b }) => b - a > widest / 3);
     const every = findLabelStep(g, blocks);
@@ -209,7 +210,7 @@ function drawCompute(g, xOf, { step, top, size }) {
         g.fillStyle = colours.onBar;
         const x = Math.max(a, left) + 5, shown = Math.min(b, left + plotWidth()) - x - 5;
         fitText(g, step.moduleOf(i), x, top + size / 2 - 7, shown);
-        fitText(g, step.nameOf(i), x, top + size / 2 + 8, shown);
+        fitText(g, step.nameOf(i), x, top + size / 2 + 8, shown, (name) => name.replace(/\.\w+$/, "")); // "mm"
       }
     } else if (colour === runColour && a - runTo < 0.8) {
       runTo = b;
@@ -324,7 +325,7 @@ function drawCap(g, step, isLeft, top, bottom, scale) {
     g.stroke();
     g.setLineDash([]);
   }
-  drawLabel(g, text, isLeft ? left + 6 : left + plotWidth() - width - 6, (isInside ? y : top) - 9, colours.cap);
+  drawLabel(g, text, isLeft ? left + 6 : left + plotWidth() - width - 6, isInside ? y - 9 : top - 18, colours.cap);
 }
 
 function drawMemoryTicks(g, band) {
