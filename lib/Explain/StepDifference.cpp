@@ -39,7 +39,8 @@ std::vector<double> fsdp::explain::getCollectiveCosts(const ScheduleSide &side) 
   forEachOverlap([&](size_t, size_t op, double ns) { overlaps[op] += ns; });
   forEachOverlap([&](size_t collective, size_t op, double ns) {
     double slower = durationOf(view.operations[op]) - side.problem.operations[op].durationNs;
-    costs[collective] += slower * ns / overlaps[op];
+    if (overlaps[op] > 0) // an operation may take no time
+      costs[collective] += slower * ns / overlaps[op];
   });
   return costs;
 }

@@ -246,4 +246,10 @@ TEST_F(Comparison, SlowerComputationIsACostOfWhatIsBesideIt) {
   otherView = buildView(problem, other, timeline, makeTwoLayersLabels());
   std::vector<double> costs = getCollectiveCosts({"b", problem, other, otherView});
   EXPECT_EQ(costs, (std::vector<double>{7, 0, 3, 0, 2}));
+  // An operation that takes no time waits for nothing, also in the middle of a collective.
+  problem.operations[2].durationNs = 0;
+  timeline.operations[2] = {30, 30};
+  otherView = buildView(problem, other, timeline, makeTwoLayersLabels());
+  costs = getCollectiveCosts({"b", problem, other, otherView});
+  EXPECT_EQ(costs, (std::vector<double>{7, 0, 0, 0, 2}));
 }
