@@ -19,6 +19,11 @@ function niceStep(span, wanted) {
   const raw = span / wanted, power = 10 ** Math.floor(Math.log10(raw));
   return power * [1, 2, 5, 10].find((m) => m * power >= raw);
 }
+/// The same for bytes, so that no step is a fraction of its unit.
+function niceByteStep(span, wanted) {
+  const raw = Math.max(1, span / wanted), unit = 1024 ** Math.floor(Math.log(raw) / Math.log(1024));
+  return unit * [1, 2, 5, 10, 20, 50, 128, 256, 512, 1024].find((m) => m * unit >= raw);
+}
 
 // ------------------------------------------------------------------ nodes
 

@@ -82,8 +82,7 @@ function drawCap(g, step, isLeft, top, bottom, scale) {
 
 function drawMemoryTicks(g, band) {
   const { top, bottom, scale } = memoryPlot(band), max = memoryScale();
-  const unit = 1024 ** Math.max(0, Math.floor(Math.log(max / 1.5) / Math.log(1024)));
-  const step = niceStep(max / unit, band.size / 55) * unit;
+  const step = niceByteStep(max, band.size / 55);
   for (let b = 0; b <= max; b += step) {
     const y = bottom - b * scale;
     if (y > top - 2) g.fillText(b ? tickText(bytesText(b)) : "0", left - 10, Math.min(y, bottom - 4));

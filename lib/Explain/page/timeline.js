@@ -42,8 +42,8 @@ function showSteps(shown) {
 
 // ------------------------------------------------------------------ canvas
 
-function prepare(canvas) {
-  const box = canvas.getBoundingClientRect(), ratio = devicePixelRatio || 1;
+function prepare(canvas, box = canvas.getBoundingClientRect()) {
+  const ratio = devicePixelRatio || 1;
   canvas.width = Math.round(box.width * ratio);
   canvas.height = Math.round(box.height * ratio);
   const g = canvas.getContext("2d");
@@ -95,17 +95,35 @@ function makeStripes(g) {
 
 const DRAWERS = { title: drawTitle, blocks: drawBlocks, compute: drawCompute, lane: drawLane, memory: drawMemory };
 
+/// The steps without what is marked: drawn anew only where it shows something else.
+const picture = document.createElement("canvas");
+let pictured = "";
+
+const xOf = (t) => left + ((t - from) / (to - from)) * plotWidth();
 function draw() {
-  const [g, width, height] = prepare(timeline);
-  const xOf = (t) => left + ((t - from) / (to - from)) * plotWidth();
-  if (!stripes) makeStripes(g);
+  const box = timeline.getBoundingClientRect(), shown = [from, to, box.width, box.height, devicePixelRatio, colours.ink].join();
+  if (shown !== pictured) drawSteps();
+  pictured = shown;
+  const [g, width, height] = prepare(timeline, box);
+  g.drawImage(picture, 0, 0, width, height);
+  clipToPlot(g, height);
+  for (const mark of [selected, hovered]) if (mark) drawMark(g, xOf, mark, height);
+  g.restore();
+}
+
+function clipToPlot(g, height) {
   g.save();
   g.beginPath();
   g.rect(left, 0, plotWidth(), height);
   g.clip();
+}
+
+function drawSteps() {
+  const [g, , height] = prepare(picture, timeline.getBoundingClientRect());
+  if (!stripes) makeStripes(g);
+  clipToPlot(g, height);
   drawAxis(g, xOf, height);
   for (const band of bands) DRAWERS[band.kind](g, xOf, band);
-  for (const mark of [selected, hovered]) if (mark) drawMark(g, xOf, mark, height);
   g.restore();
   g.textAlign = "right";
   g.fillStyle = colours.soft;

@@ -5,7 +5,7 @@
 //   hover=X,Y          over the timeline, at X of the width from 0 to 1 and Y in pixels
 //   input=ID,TEXT      into a field
 //
-// Each action is followed by what changed: texts that the timeline drew (drawn:), how many rectangles
+// Each action is followed by what changed: texts that the timeline drew anew (drawn:), how many rectangles
 // and connections are marked, the tip, and tables (row:).
 "use strict";
 const fs = require("fs"), vm = require("vm");
@@ -27,7 +27,7 @@ class Context {
   closePath() { joined++; }
   createPattern() { return "stripes"; }
 }
-for (const name of ["setTransform", "clearRect", "save", "restore", "beginPath", "rect", "clip", "fillRect", "fill", "stroke", "moveTo", "lineTo", "arc", "setLineDash", "strokeText"])
+for (const name of ["setTransform", "clearRect", "save", "restore", "beginPath", "rect", "clip", "fillRect", "fill", "stroke", "moveTo", "lineTo", "arc", "setLineDash", "strokeText", "drawImage"])
   Context.prototype[name] = () => {};
 
 class Node {

@@ -30,7 +30,7 @@ function svgNode(tag, attributes, text) {
 }
 
 /// An axis: from values to 0..1, with ticks.
-function makeAxis(low, high, isLog, unit, text, wanted) {
+function makeAxis(low, high, isLog, unit, text, wanted, findStep = niceStep) {
   const f = isLog ? Math.log : (v) => v;
   const span = f(high) - f(low) || 1;
   const ticks = [];
@@ -38,7 +38,7 @@ function makeAxis(low, high, isLog, unit, text, wanted) {
     for (let power = unit ** Math.floor(Math.log(low) / Math.log(unit)); power <= high * 1.0001; power *= unit)
       if (power >= low * 0.9999) ticks.push(power);
   } else {
-    const step = niceStep((high - low) / unit, wanted) * unit;
+    const step = findStep((high - low) / unit, wanted) * unit;
     for (let v = Math.ceil(low / step) * step; v <= high; v += step) ticks.push(v);
   }
   return { at: (v) => (f(v) - f(low)) / span, ticks, text };
@@ -87,9 +87,8 @@ function drawPareto() {
   const memory = fitting.map((p) => p.peakBytes), high = Math.max(...fitting.map(microbatchNs));
   const inside = D.deviceBytes && D.deviceBytes < 4 * Math.max(...memory);
   const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0);
-  const unit = 1024 ** Math.max(1, Math.floor(Math.log(maxMemory / 1.5) / Math.log(1024)));
   const timeUnit = 1000 ** Math.floor(Math.log(Math.max(high, 1000)) / Math.log(1000));
-  const x = makeAxis(0, maxMemory * 1.05, false, unit, (v) => (v ? tickText(bytesText(v)) : "0"), innerWidth < 600 ? 3 : 5);
+  const x = makeAxis(0, maxMemory * 1.05, false, 1, (v) => (v ? tickText(bytesText(v)) : "0"), innerWidth < 600 ? 3 : 5, niceByteStep);
   const y = makeAxis(0, high * 1.1, false, timeUnit, (v) => (v ? tickText(timeText(v)) : "0"), 4);
   for (const model of models)
     for (const ranks of rankCounts) {
