@@ -64,7 +64,7 @@ class Node {
 }
 
 const elements = {};
-for (const [, tag, id] of html.matchAll(/<(\w+)[^>]*? id="(\w+)"/g)) elements[id] = Object.assign(new Node(tag), { id });
+for (const [, tag, id] of html.matchAll(/<(\w+)[^>]*? id="(\w+)"/g)) elements[id] = Object.assign(new Node(tag), { id, parentNode: new Node("section") });
 elements.data.textContent = /<script id="data"[^>]*>(.*?)<\/script>/s.exec(html)[1];
 const document = {
   getElementById: (id) => elements[id], createElement: (tag) => new Node(tag), createElementNS: (_, tag) => new Node(tag),

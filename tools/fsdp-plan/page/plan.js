@@ -79,41 +79,55 @@ function addPoint(plot, p, x, y, colour, radius) {
 
 const path = (places) => places.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
 
-/// A panel for each mesh, all on the same axes, which begin at 0: what is a tenth looks like a tenth.
-function drawPareto() {
-  const parent = element("pareto");
-  parent.replaceChildren();
-  if (!fitting.length) return void parent.append("nothing fits");
-  const memory = fitting.map((p) => p.peakBytes), high = Math.max(...fitting.map(microbatchNs));
-  const inside = D.deviceBytes && D.deviceBytes < 4 * Math.max(...memory);
-  const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0);
+/// Of one model: peak memory and time, from 0, so that what is a tenth looks like a tenth.
+function makeParetoAxes(points) {
+  const memory = Math.max(...points.map((p) => p.peakBytes)), high = Math.max(...points.map(microbatchNs));
+  const isDeviceInside = D.deviceBytes && D.deviceBytes < 4 * memory;
   const timeUnit = 1000 ** Math.floor(Math.log(Math.max(high, 1000)) / Math.log(1000));
-  const x = makeAxis(0, maxMemory * 1.05, false, 1, (v) => (v ? tickText(bytesText(v)) : "0"), innerWidth < 600 ? 3 : 5, niceByteStep);
-  const y = makeAxis(0, high * 1.1, false, timeUnit, (v) => (v ? tickText(timeText(v)) : "0"), 4);
+  return {
+    isDeviceInside,
+    x: makeAxis(0, Math.max(memory, isDeviceInside ? D.deviceBytes : 0) * 1.05, false, 1, (v) => (v ? tickText(bytesText(v)) : "0"), innerWidth < 600 ? 3 : 5, niceByteStep),
+    y: makeAxis(0, high * 1.1, false, timeUnit, (v) => (v ? tickText(timeText(v)) : "0"), 4),
+  };
+}
+
+/// A panel for each mesh; those of a model have the same axes.
+function drawPareto() {
+  const parent = element("pareto"), panels = [];
   for (const model of models)
     for (const ranks of rankCounts) {
       const points = fitting.filter((p) => p.model === model && p.ranks === ranks && (p.pareto || element("all").checked));
-      if (!points.length) continue;
-      const panel = make("div");
-      parent.append(panel);
-      panel.append(make("h3", meshName(points[0])));
-      const plot = makePlot(panel, x, y, 160);
-      if (inside) {
-        const at = plot.x(D.deviceBytes);
-        plot.add("line", { class: "cap", x1: at, x2: at, y1: plot.box.top, y2: plot.height - plot.box.bottom });
-      }
-      const series = new Map();
-      for (const p of points) series.set(decisionsOf(p), [...(series.get(decisionsOf(p)) ?? []), p]);
-      for (const front of series.values()) {
-        front.sort((a, b) => a.peakBytes - b.peakBytes);
-        const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
-        plot.add("path", { class: "path", d: path(places), style: `stroke:${policyColour(front[0])}` });
-        for (const isBest of [false, true]) // those that are beaten lie below
-          front.forEach((p, i) => { if (p.pareto === isBest) addPoint(plot, p, ...places[i], policyColour(p), isBest ? 4.5 : 3); });
-      }
+      if (points.length) panels.push([model, points]);
     }
+  parent.replaceChildren(...(panels.length ? [] : ["nothing fits"]));
+  parent.className = panels.length <= 3 ? "few" : "";
+  const axes = new Map(models.map((model) => [model, makeParetoAxes(fitting.filter((p) => p.model === model))]));
+  for (const [model, points] of panels) {
+    const panel = make("div");
+    parent.append(panel);
+    panel.append(make("h3", meshName(points[0])));
+    drawPanel(panel, points, axes.get(model));
+  }
   element("decisions").replaceChildren(...policies.map((policy) => legendEntry(`var(--${policy})`, "recompute " + policy)),
-    ...(inside ? [legendEntry("var(--cap)", D.device + " has " + bytesText(D.deviceBytes), "dashed")] : []), make("span", "across: peak memory of a rank; up: step" + (microbatchesDiffer ? " / microbatches" : "")));
+    ...([...axes.values()].some((axis) => axis.isDeviceInside) ? [legendEntry("var(--cap)", D.device + " has " + bytesText(D.deviceBytes), "dashed")] : []),
+    make("span", "across: peak memory of a rank; up: step" + (microbatchesDiffer ? " / microbatches" : "")));
+}
+
+function drawPanel(panel, points, { x, y, isDeviceInside }) {
+  const plot = makePlot(panel, x, y, 160);
+  if (isDeviceInside) {
+    const at = plot.x(D.deviceBytes);
+    plot.add("line", { class: "cap", x1: at, x2: at, y1: plot.box.top, y2: plot.height - plot.box.bottom });
+  }
+  const series = new Map();
+  for (const p of points) series.set(decisionsOf(p), [...(series.get(decisionsOf(p)) ?? []), p]);
+  for (const front of series.values()) {
+    front.sort((a, b) => a.peakBytes - b.peakBytes);
+    const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
+    plot.add("path", { class: "path", d: path(places), style: `stroke:${policyColour(front[0])}` });
+    for (const isBest of [false, true]) // those that are beaten lie below
+      front.forEach((p, i) => { if (p.pareto === isBest) addPoint(plot, p, ...places[i], policyColour(p), isBest ? 4.5 : 3); });
+  }
 }
 
 function legendEntry(colour, text, className = "") {
@@ -135,6 +149,7 @@ function drawScaling() {
     }
     if (best.length) lines.push([model, best]);
   }
+  element("scaling").parentNode.hidden = !lines.length;
   if (!lines.length) return;
   const rate = (p, ns) => p.itemsPerStep / p.ranks / (ns / 1e9);
   const all = lines.flatMap(([, best]) => best), top = Math.max(...all.map((p) => rate(p, p.stepNs)));
