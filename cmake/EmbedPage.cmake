@@ -1,25 +1,26 @@
 # A self-contained HTML page, compiled in.
 #
-# fsdp_embed_page(TARGET HEADER SYMBOL TITLE BODY STYLES scripts...)
+# fsdp_embed_page(TARGET HEADER SYMBOL TITLE FILES...)
 #
 # Writes HEADER into the current binary folder: `inline constexpr fsdp::explain::PageTemplate SYMBOL`,
-# lib/Explain/page/frame.html with title, body, styles and scripts filled in, those of the frame
-# first, before and after its line <!-- data -->.
-function(fsdp_embed_page target header symbol title body styles)
+# lib/Explain/page/frame.html with the title and the files filled in, each kind (.html, .css, .js) in
+# the given order, those of the frame first, before and after its line <!-- data -->.
+function(fsdp_embed_page target header symbol title)
   set(PAGE_TITLE "${title}")
   set(frame "${PROJECT_SOURCE_DIR}/lib/Explain/page/frame")
-  set(scripts "${frame}.js" ${ARGN})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    "${frame}.html" "${frame}.css" ${scripts} ${body} ${styles})
-  file(READ ${body} PAGE_BODY)
-  file(READ "${frame}.css" PAGE_STYLES)
-  file(READ ${styles} text)
-  string(APPEND PAGE_STYLES "${text}")
-  set(PAGE_SCRIPTS "")
-  foreach(script ${scripts})
-    file(READ ${script} text)
-    string(APPEND PAGE_SCRIPTS "${text}")
+  set(files "${frame}.css" "${frame}.js" ${ARGN})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${frame}.html" ${files})
+  set(page.html "")
+  set(page.css "")
+  set(page.js "")
+  foreach(file ${files})
+    cmake_path(GET file EXTENSION LAST_ONLY kind)
+    file(READ ${file} text)
+    string(APPEND page${kind} "${text}")
   endforeach()
+  set(PAGE_BODY "${page.html}")
+  set(PAGE_STYLES "${page.css}")
+  set(PAGE_SCRIPTS "${page.js}")
   set(joined "${CMAKE_CURRENT_BINARY_DIR}/${symbol}.html")
   configure_file("${frame}.html" "${joined}" @ONLY)
   file(READ "${joined}" text)

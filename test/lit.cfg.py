@@ -1,5 +1,6 @@
 # lit configuration; values that depend on the build are in lit.site.cfg.py.in.
 import os
+import shutil
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -34,3 +35,6 @@ llvm_config.add_tool_substitutions(["FileCheck", "not", "split-file"], [config.l
 config.substitutions.append(("%python", config.fsdp_python))
 config.substitutions.append(("%source", config.fsdp_source_root))
 config.substitutions.append(("%plugins", os.path.join(config.fsdp_obj_root, "tools", "plugins")))
+# Runs the scripts of pages (tools/pages.test).
+if shutil.which("node"):
+    config.available_features.add("node")

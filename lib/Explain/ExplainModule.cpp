@@ -2,6 +2,7 @@
 
 #include "fsdp/Explain/ExplainModule.h"
 
+#include "fsdp/CostModel/OperatorWork.h"
 #include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Explain/Quantities.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -23,6 +24,23 @@ static std::string describeJitter(const ExplainedModule &explained,
                        jitter.samples, jitter.seed, jitter.computeSpread * 100, jitter.ranks,
                        jitter.networkSpread * 100)
              .str();
+}
+
+/// Calls that compute again are calls like others: the module says how many of their operations are
+/// done twice, which here have the dtypes of all.
+static double getModelPeakNs(ModuleOp module, const cost::CostModel &costs) {
+  double peakNs = 0, flops = 0;
+  module.walk([&](aten::CallOp call) {
+    peakNs += costs.getPeakNs(call);
+    flops += cost::countWork(call).flops;
+  });
+  auto again = module->getAttrOfType<IntegerAttr>(FsdpDialect::getRecomputedFlopsAttrName());
+  if (!again || flops <= 0)
+    return peakNs;
+  auto accumulation =
+      module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+  int64_t microbatches = accumulation ? accumulation.getMicrobatches() : 1;
+  return peakNs * std::max(0.0, 1 - static_cast<double>(again.getInt() * microbatches) / flops);
 }
 
 FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
@@ -59,6 +77,7 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   result.view =
       buildView(result.problem, result.plan, timeline, makeLabels(module, *memory, *step, costs));
   result.view.hostCopies = viewHostCopies(*step, *memory, timeline);
+  result.view.modelPeakNs = getModelPeakNs(module, costs);
   result.view.decisions = viewDecisions(memory->groups);
   std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
   if (std::optional<schedule::Jitter> jitter = step->getJitter())

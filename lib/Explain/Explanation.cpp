@@ -235,6 +235,9 @@ Explanation fsdp::explain::explain(const Problem &problem, const Plan &plan,
 }
 
 static std::string describeRoom(const Headroom &room, const ScheduleView &view) {
+  // The one place that many reasons have in common.
+  if (room.operation == view.peakOperation)
+    return formatBytes(room.bytes) + " left at the peak";
   return formatBytes(room.bytes) + " left in " + describe(view.labels.operations[room.operation]);
 }
 

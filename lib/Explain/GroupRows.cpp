@@ -41,7 +41,7 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
     const Use &use = problem.uses[reason.use];
     if (reason.kept)
       rows.push_back({use.group, use.first, view.labels.operations[use.first].part, "keep",
-                      reason.sizeBytes, std::nullopt, describe(reason, view)});
+                      reason.sizeBytes, std::nullopt, "", describe(reason, view)});
   }
   // A group that may not be released has one use from the forward into the backward.
   for (const Use &use : problem.uses) {
@@ -50,7 +50,7 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
       continue;
     int64_t sizeBytes = problem.groups[use.group].gatheredBytes;
     rows.push_back(
-        {use.group, use.last, part, "keep", sizeBytes, std::nullopt,
+        {use.group, use.last, part, "keep", sizeBytes, std::nullopt, "",
          "stays gathered, as asked, saves " +
              formatTime(
                  problem.meshOf(problem.groups[use.group]).gatherCost.durationNs(sizeBytes)) +
@@ -62,12 +62,10 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
     for (uint32_t index : plan.plan.gathers[i].uses) {
       const Use &use = problem.uses[index];
       const Group &group = problem.groups[use.group];
-      std::string why = getReason(plan, i, group.name);
-      if (reasonOf[index])
-        why += "; " + describe(*reasonOf[index], view);
       rows.push_back({use.group, use.first, view.labels.operations[use.first].part,
                       kWhat[view.collectives[i].byCopyEngine][reasonOf[index] != nullptr],
-                      group.gatheredBytes, i, why});
+                      group.gatheredBytes, i, getReason(plan, i, group.name),
+                      reasonOf[index] ? describe(*reasonOf[index], view) : ""});
     }
   for (uint32_t i = 0; i < plan.plan.reductions.size(); ++i)
     for (uint32_t member : plan.plan.reductions[i].reductions) {
@@ -75,7 +73,7 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
       uint32_t index = static_cast<uint32_t>(plan.plan.gathers.size()) + i;
       rows.push_back({reduction.group, plan.plan.reductions[i].launch, view.collectives[index].part,
                       "reduce", reduction.inputBytes, index,
-                      getReason(plan, index, problem.groups[reduction.group].name)});
+                      getReason(plan, index, problem.groups[reduction.group].name), ""});
     }
   std::stable_sort(rows.begin(), rows.end(), [](const GroupRow &a, const GroupRow &b) {
     return std::pair(a.group, a.operation) < std::pair(b.group, b.operation);

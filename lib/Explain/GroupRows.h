@@ -15,7 +15,12 @@ struct GroupRow {
   const char *what = ""; // "gather", "reduce", "keep", "again", "again by copy engines"
   int64_t sizeBytes = 0;              // of this group alone
   std::optional<uint32_t> collective; // index into the view's collectives; none: a kept use
-  std::string why;
+  std::string why;                    // of the collective
+  std::string whyKept;                // or gathered again; empty at a first gather, a reduction
+
+  std::string getWhy() const {
+    return why + (why.empty() || whyKept.empty() ? "" : "; ") + whyKept;
+  }
 };
 
 /// By group, then by operation. Every gather and reduction has a row in each of its groups.

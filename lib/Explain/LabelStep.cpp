@@ -122,6 +122,9 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   // The cost model says of all numbers of ranks alike where its figures come from.
   int64_t ranks = 1, replicas = 1;
   for (const GroupInfo &group : memory.groups.getGroups()) {
+    std::vector<std::string> &parameters = labels.parameters[GroupOp(group.op).getModuleName()];
+    for (ParamOp parameter : group.params)
+      parameters.push_back(parameter.getSymName().str());
     ranks = std::max<int64_t>(ranks, group.getShards());
     replicas = std::max<int64_t>(replicas, group.replicas);
   }

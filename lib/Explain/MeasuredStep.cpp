@@ -20,6 +20,7 @@ struct Slice {
   int64_t track = 0;
   double startUs = 0, durationUs = 0;
   const json::Object *arguments = nullptr;
+  MeasuredSlice inNs() const { return {startUs * 1e3, durationUs * 1e3}; }
 };
 
 class StepReader {
@@ -57,7 +58,7 @@ llvm::Error StepReader::addOperation(const Slice &slice) {
     return fail("the operation '" + slice.name + "' lacks its operator or its part of the step");
   // A slice has its module's name; at the root its operator's.
   step.operations.push_back(
-      {*op == slice.name ? std::string() : slice.name, *part, slice.durationUs * 1e3});
+      {slice.inNs(), *op == slice.name ? std::string() : slice.name, op->str(), *part});
   return llvm::Error::success();
 }
 
@@ -69,7 +70,7 @@ llvm::Error StepReader::addCollective(const Slice &slice, llvm::StringRef kind) 
   std::optional<double> exposedUs = slice.arguments->getNumber("exposed us");
   if (!exposedUs)
     return fail("the collective '" + slice.name + "' lacks 'exposed us'");
-  step.collectives.push_back({slice.name, slice.durationUs * 1e3, *exposedUs * 1e3});
+  step.collectives.push_back({slice.inNs(), slice.name, *exposedUs * 1e3});
   return llvm::Error::success();
 }
 
@@ -125,6 +126,12 @@ llvm::Expected<MeasuredStep> StepReader::read() {
   if (step.operations.empty())
     return fail("it has no operations");
   step.stepNs = (lastUs - firstUs) * 1e3;
+  auto fromBegin = [&](auto &slices) {
+    for (MeasuredSlice &slice : slices)
+      slice.startNs -= firstUs * 1e3;
+  };
+  fromBegin(step.operations);
+  fromBegin(step.collectives);
   return std::move(step);
 }
 

@@ -113,6 +113,8 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   if (!view.labels.costSources.empty())
     table.addRow({"costs", view.labels.costSources});
   table.addRow({"compute", formatTime(view.getComputeNs())});
+  if (view.modelPeakNs > 0)
+    table.addRow({"MFU", formatShare(view.modelPeakNs / view.makespanNs)});
   double exposedNs = exposedGatherNs + exposedReduceNs + view.getExposedAcrossNs();
   std::string replicas;
   if (view.hasReplicas())
@@ -159,13 +161,13 @@ void fsdp::explain::printGroups(const ExplainedPlan &plan, llvm::StringRef group
     std::string shown = row.group == last ? "" : name;
     last = row.group;
     if (!row.collective) {
-      table.addRow({shown, part, row.what, size, "", "", "", "", row.why});
+      table.addRow({shown, part, row.what, size, "", "", "", "", row.getWhy()});
       continue;
     }
     const CollectiveView &collective = plan.view.collectives[*row.collective];
     table.addRow({shown, part, row.what, size, getPlace(plan.view, collective.launch),
                   formatTime(collective.interval.startNs), formatTime(collective.durationNs()),
-                  formatTime(collective.exposedNs), row.why});
+                  formatTime(collective.exposedNs), row.getWhy()});
   }
   table.print(os);
   if (!group.empty())

@@ -20,6 +20,7 @@ static void writeStep(const ExplainedPlan &plan, json::OStream &out) {
   });
   out.attribute("stepNs", toNs(view.makespanNs));
   out.attribute("boundNs", toNs(plan.bound.makespanNs));
+  out.attribute("mfu", view.modelPeakNs / view.makespanNs);
   out.attribute("computeNs", toNs(view.getComputeNs()));
   out.attribute("collectiveNs", toNs(view.getCollectiveNs()));
   out.attributeObject("exposedNs", [&] {
@@ -75,7 +76,7 @@ static void writeRows(const ExplainedPlan &plan, json::OStream &out) {
           out.attribute("durationNs", toNs(collective.durationNs()));
           out.attribute("exposedNs", toNs(collective.exposedNs));
         }
-        out.attribute("why", row.why);
+        out.attribute("why", row.getWhy());
       });
   });
 }

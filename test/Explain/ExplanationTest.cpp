@@ -90,8 +90,7 @@ TEST(Explanation, WhatKeepingLeaves) {
   EXPECT_EQ(explanation.keeps[0].tightest->operation, 1u);
   EXPECT_EQ(explanation.keeps[0].tightest->bytes, 100);
   EXPECT_EQ(describe(explanation.keeps[0], view),
-            "kept for 30.0 ns, saves 7.00 ns of gathering; 100 B left in forward of layers.1.up "
-            "(mm.default)");
+            "kept for 30.0 ns, saves 7.00 ns of gathering; 100 B left at the peak");
 }
 
 TEST(Explanation, MergingSavesLatency) {

@@ -4,6 +4,7 @@
 
 #include "fsdp/Explain/Explanation.h"
 #include "fsdp/Explain/ScheduleDiff.h"
+#include "fsdp/Explain/StepDifference.h"
 
 #include <gtest/gtest.h>
 
@@ -176,4 +177,38 @@ TEST(RandomPlans, DoNotDifferFromThemselves) {
     ScheduleSide side = {"plan", test.problem, test.plan, view};
     EXPECT_FALSE(printDiff(side, side, /*all=*/true, os));
   });
+}
+
+/// What schedules decide otherwise accounts for all of the difference between their times, and
+/// pairs join collectives that have a group in common.
+TEST(RandomPlans, DifferencesAddUpToThatOfTheSteps) {
+  unsigned numDifferences = 0, numPairs = 0;
+  forEachCase([&](const Case &test, const ScheduleView &view) {
+    Random random(test.problem.operations.size());
+    ListScheduleResult found =
+        listSchedule(test.problem, makeRandomDecisions(test.problem, random));
+    if (!found.plan)
+      return;
+    Case other = {test.problem, *found.plan};
+    ScheduleView otherView = makeView(other);
+    StepComparison comparison = compareSteps({"a", test.problem, test.plan, view},
+                                             {"b", other.problem, other.plan, otherView});
+    double changeNs = comparison.sameNs;
+    for (const StepDifference &difference : comparison.differences)
+      changeNs += difference.getChangeNs();
+    double stepNs = otherView.makespanNs - view.makespanNs;
+    EXPECT_NEAR(changeNs, stepNs, 1e-6 * view.makespanNs);
+    numDifferences += comparison.differences.size();
+    for (auto [a, b] : comparison.pairs) {
+      EXPECT_EQ(view.collectives[a].kind, otherView.collectives[b].kind);
+      bool haveCommon = false;
+      for (const std::string &group : view.collectives[a].groups)
+        haveCommon |= std::count(otherView.collectives[b].groups.begin(),
+                                 otherView.collectives[b].groups.end(), group) > 0;
+      EXPECT_TRUE(haveCommon);
+    }
+    numPairs += comparison.pairs.size();
+  });
+  EXPECT_GT(numDifferences, kNumCases);
+  EXPECT_GT(numPairs, kNumCases);
 }

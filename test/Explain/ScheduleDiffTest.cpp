@@ -3,6 +3,7 @@
 #include "TwoLayers.h"
 
 #include "fsdp/Explain/ScheduleDiff.h"
+#include "fsdp/Explain/StepDifference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,4 +143,113 @@ TEST_F(Diff, DifferentStepsAreSaidToBe) {
   labels.operations[0].module = "embedding";
   EXPECT_TRUE(differs(false, labels));
   EXPECT_THAT(text, HasSubstr("the steps have different operations (6 and 6)"));
+}
+
+namespace {
+
+struct Comparison : Diff {
+  StepComparison compare(const Timeline &timeline = makeTwoLayersTimeline()) {
+    view = makeTwoLayersView(problem, plan);
+    otherView = buildView(problem, other, timeline, makeTwoLayersLabels());
+    return compareSteps({"a", problem, plan, view}, {"b", problem, other, otherView});
+  }
+  ScheduleView view, otherView;
+};
+
+using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
+
+} // namespace
+
+TEST_F(Comparison, EqualSchedulesDecideNothingOtherwise) {
+  StepComparison comparison = compare();
+  EXPECT_TRUE(comparison.differences.empty());
+  EXPECT_EQ(comparison.sameNs, 0);
+  EXPECT_EQ(comparison.pairs, (Pairs{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}}));
+}
+
+/// Two gathers and the one that takes their place are one difference, which costs what computation
+/// waits more for it.
+TEST_F(Comparison, ABucketBelongsToItsParts) {
+  other.gathers = {{{0, 1}, 0}, {{2}, 2}};
+  Timeline timeline = makeTwoLayersTimeline();
+  timeline.gathers = {{0, 12}, {32, 39}};
+  timeline.exposedGatherNs = {12, 0};
+  StepComparison comparison = compare(timeline);
+  ASSERT_EQ(comparison.differences.size(), 1u);
+  const StepDifference &difference = comparison.differences[0];
+  EXPECT_EQ(difference.what, "gather buckets");
+  EXPECT_EQ(difference.left, "2 gathers, the first issued before layers.0.up at 0 s");
+  EXPECT_EQ(difference.right, "1 gather of 2 groups, issued before layers.0.up at 0 s");
+  EXPECT_EQ(difference.leftCollectives, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(difference.rightCollectives, std::vector<uint32_t>{0});
+  EXPECT_EQ(difference.getChangeNs(), 5);
+  EXPECT_EQ(difference.laneNs, -2);
+  EXPECT_EQ(comparison.pairs, (Pairs{{0, 0}, {1, 0}, {2, 1}, {3, 2}, {4, 3}}));
+}
+
+TEST_F(Comparison, WhatIsKeptIsNotGatheredAgain) {
+  other.kept[2] = 1;
+  other.gathers.pop_back();
+  Timeline timeline = makeTwoLayersTimeline();
+  timeline.gathers.pop_back();
+  timeline.exposedGatherNs.pop_back();
+  StepComparison comparison = compare(timeline);
+  ASSERT_EQ(comparison.differences.size(), 1u);
+  EXPECT_EQ(comparison.differences[0].what, "kept");
+  EXPECT_EQ(comparison.differences[0].names, std::vector<std::string>{"layers.0"});
+  EXPECT_EQ(comparison.differences[0].right, "kept");
+  std::swap(plan, other);
+  view = buildView(problem, plan, timeline, makeTwoLayersLabels());
+  otherView = makeTwoLayersView(problem, other);
+  comparison = compareSteps({"a", problem, plan, view}, {"b", problem, other, otherView});
+  ASSERT_EQ(comparison.differences.size(), 1u);
+  EXPECT_EQ(comparison.differences[0].what, "gathered again");
+}
+
+TEST_F(Comparison, TheSameLaunchElsewhereIsADifference) {
+  other.gathers[2].launch = 3;
+  StepComparison comparison = compare();
+  ASSERT_EQ(comparison.differences.size(), 1u);
+  EXPECT_EQ(comparison.differences[0].what, "gather launch");
+  EXPECT_EQ(comparison.differences[0].part, StepPart::Backward);
+}
+
+/// Groups that are cut otherwise have parameters in common.
+TEST_F(Comparison, PairsFollowParameters) {
+  Problem joined = problem;
+  joined.groups[0].name = "root";
+  StepLabels labels = makeTwoLayersLabels();
+  labels.parameters = {{"layers.0", {"w0"}}, {"layers.1", {"w1"}}};
+  view = buildView(problem, plan, makeTwoLayersTimeline(), labels);
+  labels.parameters = {{"root", {"w0"}}, {"layers.1", {"w1"}}};
+  otherView = buildView(joined, other, makeTwoLayersTimeline(), labels);
+  StepComparison comparison =
+      compareSteps({"a", problem, plan, view}, {"b", joined, other, otherView});
+  EXPECT_EQ(comparison.pairs, (Pairs{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}}));
+  ASSERT_EQ(comparison.differences.size(), 3u); // two gathers and a reduction
+  EXPECT_EQ(comparison.differences[0].what, "gather buckets");
+}
+
+/// What takes longer beside a collective is what the collective costs, hidden or not.
+TEST_F(Comparison, SlowerComputationIsACostOfWhatIsBesideIt) {
+  Timeline timeline = makeTwoLayersTimeline();
+  timeline.makespanNs += 3;
+  timeline.operations[2].endNs += 3; // beside the gather from 27 to 34
+  for (size_t i = 3; i < timeline.operations.size(); ++i) {
+    timeline.operations[i].startNs += 3;
+    timeline.operations[i].endNs += 3;
+  }
+  for (Interval &reduction : timeline.reductions) {
+    reduction.startNs += 3;
+    reduction.endNs += 3;
+  }
+  otherView = buildView(problem, other, timeline, makeTwoLayersLabels());
+  std::vector<double> costs = getCollectiveCosts({"b", problem, other, otherView});
+  EXPECT_EQ(costs, (std::vector<double>{7, 0, 3, 0, 2}));
+  // An operation that takes no time waits for nothing, also in the middle of a collective.
+  problem.operations[2].durationNs = 0;
+  timeline.operations[2] = {30, 30};
+  otherView = buildView(problem, other, timeline, makeTwoLayersLabels());
+  costs = getCollectiveCosts({"b", problem, other, otherView});
+  EXPECT_EQ(costs, (std::vector<double>{7, 0, 0, 0, 2}));
 }

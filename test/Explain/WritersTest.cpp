@@ -2,6 +2,7 @@
 
 #include "TwoLayers.h"
 
+#include "fsdp/Explain/DiffPage.h"
 #include "fsdp/Explain/Page.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/Trace.h"
@@ -92,14 +93,32 @@ TEST_F(Writers, TraceCountsMemory) {
   EXPECT_EQ(peak, 500);
 }
 
+/// The page fetches nothing, and its template is filled in.
+static void expectSelfContained(const std::string &page) {
+  for (const char *word : {"http:", "https:", "src=", "@import", "url(", "@PAGE"})
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+}
+
 TEST_F(Writers, PageHoldsItsDataAndFetchesNothing) {
   std::string page = write([&](auto &os) { writePage(getPlan(), os); });
   json::Value data = parse(getPageData(page));
   EXPECT_EQ(data.getAsObject()->getInteger("makespanNs"), 79);
   EXPECT_EQ(data.getAsObject()->getArray("collectives")->size(), 5u);
   EXPECT_EQ(data.getAsObject()->getObject("peak")->getInteger("bytes"), 500);
-  for (const char *word : {"http:", "https:", "src=", "@import", "url(", "@PAGE"})
-    EXPECT_EQ(page.find(word), std::string::npos) << word;
+  expectSelfContained(page);
+}
+
+TEST_F(Writers, PageOfTwoHoldsBothAndFetchesNothing) {
+  std::string page =
+      write([&](auto &os) { writeDiffPage({"a", getPlan()}, {"</script>", getPlan()}, os); });
+  expectSelfContained(page);
+  json::Value data = parse(getPageData(page));
+  const json::Array *steps = data.getAsObject()->getArray("steps");
+  ASSERT_EQ(steps->size(), 2u);
+  EXPECT_EQ((*steps)[1].getAsObject()->getString("name"), "</script>");
+  EXPECT_EQ((*steps)[1].getAsObject()->getInteger("makespanNs"), 79);
+  EXPECT_EQ(data.getAsObject()->getArray("pairs")->size(), 5u);
+  EXPECT_TRUE(data.getAsObject()->getArray("differences")->empty());
 }
 
 /// A model's name cannot end the script that holds the data.

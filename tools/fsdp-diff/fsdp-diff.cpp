@@ -2,7 +2,9 @@
 
 #include "../CostFlags.h"
 #include "../FatalErrors.h"
+#include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/Explain/DiffPage.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/MeasuredStep.h"
 #include "fsdp/Explain/ModuleFile.h"
@@ -28,7 +30,8 @@ enum ExitCode : int { Equal = 0, Different = 1, Failed = 2 };
 struct Options {
   std::string left, right;
   std::string trace; // of a run, in place of the right module
-  std::string json;
+  std::string json, html;
+  int64_t memoryCapBytes = 0; // of the page; 0: the device's memory
   cost::CostOptions costs;
   bool all = false;
 };
@@ -49,6 +52,16 @@ static std::pair<std::string, std::string> getNames(const Options &options) {
   if (options.left != options.right)
     return {options.left, options.right};
   return {"left", "right"};
+}
+
+/// A schedule above the page's cap is compared like any other: only reasons that speak of memory
+/// need one that holds.
+static void setCap(ExplainedModule &module, int64_t capBytes) {
+  module.view.memoryCapBytes = capBytes;
+  if (module.view.getPeakBytes() > capBytes)
+    return;
+  module.problem.memoryCapBytes = capBytes;
+  module.explanation = explain::explain(module.problem, module.plan, module.view);
 }
 
 static llvm::Expected<ExplainedModule> simulate(const std::string &path,
@@ -74,8 +87,17 @@ static int compareWithTrace(const Options &options, const ExplainedModule &modul
   llvm::raw_string_ostream os(text);
   if (llvm::Error error = printMeasuredDiff(module.view, *measured, options.all, os))
     return fail(std::move(error));
-  if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &out) { out << text; }))
-    return fail(std::move(error));
+  if (!options.html.empty()) {
+    std::string page;
+    llvm::raw_string_ostream stream(page);
+    if (llvm::Error error = writeMeasuredPage(module.getPlan(), *measured, stream))
+      return fail(std::move(error));
+    if (llvm::Error error = printFile(options.html, [&](auto &out) { out << page; }))
+      return fail(std::move(error));
+  }
+  if (options.html != "-")
+    if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &out) { out << text; }))
+      return fail(std::move(error));
   return Equal;
 }
 
@@ -85,11 +107,13 @@ static int run(const Options &options) {
         options.trace.empty() ? "RIGHT or --trace is required"
                               : "RIGHT is '" + options.right + "' and --trace is '" +
                                     options.trace + "': one of them can be compared with LEFT"));
-  if (std::optional<std::string> clash = findClash({{"LEFT", options.left},
-                                                    {"RIGHT", options.right},
-                                                    {"--profile", options.costs.profile},
-                                                    {"--network", options.costs.network}},
-                                                   {{"--json", options.json}}))
+  if (std::optional<std::string> clash =
+          findClash({{"LEFT", options.left},
+                     {"RIGHT", options.right},
+                     {"--profile", options.costs.profile},
+                     {"--trace", options.trace},
+                     {"--network", options.costs.network}},
+                    {{"--json", options.json}, {"--html", options.html}}))
     return fail(llvm::createStringError(*clash));
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
@@ -101,6 +125,10 @@ static int run(const Options &options) {
     llvm::Expected<ExplainedModule> module = simulate(*path, **costs);
     if (!module)
       return fail(module.takeError());
+    if (int64_t capBytes =
+            options.memoryCapBytes ? options.memoryCapBytes : (*costs)->getMemoryBytes();
+        !options.html.empty() && capBytes > 0)
+      setCap(*module, capBytes);
     modules.push_back(std::move(*module));
   }
   if (!options.trace.empty())
@@ -109,14 +137,19 @@ static int run(const Options &options) {
   const ExplainedModule &left = modules[0], &right = modules[1];
   const ScheduleSide leftSide = {leftName, left.problem, left.plan, left.view},
                      rightSide = {rightName, right.problem, right.plan, right.view};
-  bool differ = false;
+  bool differ = printDiff(leftSide, rightSide, options.all, llvm::nulls());
   if (!options.json.empty())
     if (llvm::Error error =
-            printFile(options.json, [&](auto &os) { differ = writeDiff(leftSide, rightSide, os); }))
+            printFile(options.json, [&](auto &os) { writeDiff(leftSide, rightSide, os); }))
       return fail(std::move(error));
-  if (options.json != "-")
-    if (llvm::Error error = printFile(
-            "-", [&](auto &os) { differ = printDiff(leftSide, rightSide, options.all, os); }))
+  if (!options.html.empty())
+    if (llvm::Error error = printFile(options.html, [&](auto &os) {
+          writeDiffPage({leftName, left.getPlan()}, {rightName, right.getPlan()}, os);
+        }))
+      return fail(std::move(error));
+  if (options.json != "-" && options.html != "-")
+    if (llvm::Error error =
+            printFile("-", [&](auto &os) { printDiff(leftSide, rightSide, options.all, os); }))
       return fail(std::move(error));
   return differ ? Different : Equal;
 }
@@ -142,6 +175,12 @@ int main(int argc, char **argv) {
   app.add_option("--json", options.json,
                  "Write figures and events of both schedules here (JSON); - is standard output")
       ->excludes(trace);
+  CLI::Option *html = app.add_option("--html", options.html,
+                                     "Write a page with both timelines, memory and what differs "
+                                     "here; - is standard output");
+  addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
+              "Memory to show the page's steps under: 80000000, 70GiB, 80GB (the device's)")
+      ->needs(html);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

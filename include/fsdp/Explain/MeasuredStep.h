@@ -14,16 +14,20 @@
 
 namespace fsdp::explain {
 
-/// Times in nanoseconds.
-struct MeasuredOperation {
-  std::string module; // path; "" is the root
-  StepPart part = StepPart::Forward;
-  double durationNs = 0;
+/// Times in nanoseconds, from the beginning of the step.
+struct MeasuredSlice {
+  double startNs = 0, durationNs = 0;
+  schedule::Interval getInterval() const { return {startNs, startNs + durationNs}; }
 };
 
-struct MeasuredCollective {
-  std::string name; // "all_gather layers.0 + layers.1"
-  double durationNs = 0;
+struct MeasuredOperation : MeasuredSlice {
+  std::string module; // path; "" is the root
+  std::string name;   // "mm.default"
+  StepPart part = StepPart::Forward;
+};
+
+struct MeasuredCollective : MeasuredSlice {
+  std::string name;     // "all_gather layers.0 + layers.1"
   double exposedNs = 0; // computation waited so long for it
 };
 
@@ -39,6 +43,11 @@ struct MeasuredStep {
 /// Reads a trace of a training binary, or of fsdp-explain. Errors name the file and the event that
 /// is wrong.
 llvm::Expected<MeasuredStep> readMeasuredStep(const std::string &path);
+
+/// The measured step as one to look at: its operations and collectives, the latter with the groups
+/// and sizes of the prediction's, in the same order. Errors are those of printMeasuredDiff.
+llvm::Expected<ScheduleView> viewMeasuredStep(const ScheduleView &predicted,
+                                              const MeasuredStep &measured);
 
 /// Prints, predicted beside measured, the step, computation and waits; each block of modules; each
 /// collective: the ten of either whose difference is largest, or `all`, in the order of the step.

@@ -58,6 +58,10 @@ struct ScheduleSide {
   const ScheduleView &view;
 };
 
+/// Whether both have the same operations in the same order, those aside that move. Else positions
+/// cannot be compared.
+bool haveSameOperations(const ScheduleView &left, const ScheduleView &right);
+
 /// Prints times, peaks and bytes of both, and the events in which they differ: `-` only in the
 /// left, `+` only in the right, `~` in both at different places. `all`: equal events too. Returns
 /// whether they differ.

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,7 @@ struct StepLabels {
   std::string model;
   std::vector<std::pair<std::string, std::string>> facts;           // "mesh": "dp = 8", in order
   std::vector<OperationLabel> operations;                           // by operation of the problem
+  std::map<std::string, std::vector<std::string>> parameters;       // by group
   std::string gatherCostOrigin, reduceCostOrigin, acrossCostOrigin; // the last with replicas
   std::string costSources;                                          // of all costs together
 };
@@ -122,6 +124,8 @@ struct MemorySample {
 struct ScheduleView {
   StepLabels labels;
   double makespanNs = 0;
+  /// What the model's products take at the device's peak, what is computed again not counted.
+  double modelPeakNs = 0;
   std::vector<schedule::Interval> operations;
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;

@@ -13,10 +13,16 @@ function scaled(value, step, units) {
 const bytesText = (b) => (Math.abs(b) < 1024 ? b + " B" : scaled(b / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]));
 const timeText = (ns) => (ns === 0 ? "0 s" : scaled(ns, 1000, ["ns", "us", "ms", "s"]));
 const countText = (n) => Math.round(n).toLocaleString("en");
+const shareText = (share) => (100 * share).toFixed(1) + " %";
 const tickText = (text) => text.replace(/(\.\d*?)0+ /, "$1 ").replace(/\. /, " ");
 function niceStep(span, wanted) {
   const raw = span / wanted, power = 10 ** Math.floor(Math.log10(raw));
   return power * [1, 2, 5, 10].find((m) => m * power >= raw);
+}
+/// The same for bytes, so that no step is a fraction of its unit.
+function niceByteStep(span, wanted) {
+  const raw = Math.max(1, span / wanted), unit = 1024 ** Math.floor(Math.log(raw) / Math.log(1024));
+  return unit * [1, 2, 5, 10, 20, 50, 128, 256, 512, 1024].find((m) => m * unit >= raw);
 }
 
 // ------------------------------------------------------------------ nodes
@@ -33,6 +39,25 @@ const square = (colour) => {
   return node;
 };
 
+/// Columns are [name, class]; cells are texts or nodes. Where the window is narrow a line of the
+/// table is a paragraph, in which each cell has its column's name before it (frame.css).
+function makeLine(columns, cells) {
+  const line = make("tr");
+  columns.forEach(([name, kind], i) => {
+    const cell = make("td", undefined, kind);
+    cell.append(cells[i] ?? "");
+    cell.dataset.name = name;
+    line.append(cell);
+  });
+  return line;
+}
+function makeHead(columns) {
+  const head = make("thead"), line = make("tr");
+  for (const [name, kind] of columns) line.append(make("th", name, kind));
+  head.append(line);
+  return head;
+}
+
 /// Facts are [name, text] or [name, text, colour]; no title hides the tip.
 function showTip(title, facts, x, y, titleColour) {
   const tip = element("tip");
@@ -48,6 +73,6 @@ function showTip(title, facts, x, y, titleColour) {
   if (titleColour) heading.prepend(square(titleColour));
   tip.replaceChildren(heading, list);
   const box = tip.getBoundingClientRect();
-  tip.style.left = Math.min(x + 16, innerWidth - box.width - 10) + "px";
+  tip.style.left = Math.max(10, Math.min(x + 16, innerWidth - box.width - 10)) + "px";
   tip.style.top = Math.max(10, Math.min(y + 16, innerHeight - box.height - 10)) + "px";
 }

@@ -12,13 +12,13 @@ const syncsDiffer = differs((p) => p.gradientSync || "");
 const microbatchNs = (p) => p.stepNs / p.microbatches;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
-const shareText = (share) => (100 * share).toFixed(1) + " %";
-
-function mix(t) {
-  return `color-mix(in oklab, var(--many) ${Math.round(100 * t)}%, var(--few))`;
-}
-const rankColour = (ranks) => mix(rankCounts.length < 2 ? 1 : rankCounts.indexOf(ranks) / (rankCounts.length - 1));
-const modelColour = (model) => mix(models.length < 2 ? 1 : models.indexOf(model) / (models.length - 1));
+/// Where points differ in nothing but caps and ranks one colour is enough.
+const policies = ["none", "cheap", "selected", "full"].filter((policy) => D.points.some((p) => p.recompute === policy));
+const policyColour = (p) => `var(--${p.recompute})`;
+const modelColour = (model) => models.length < 2 ? "var(--many)"
+  : `color-mix(in oklab, var(--many) ${Math.round((100 * models.indexOf(model)) / (models.length - 1))}%, var(--few))`;
+/// What joins points: all decisions but the cap.
+const decisionsOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync, onHost(p)].join(" ");
 
 // ------------------------------------------------------------------ drawing
 
@@ -30,7 +30,7 @@ function svgNode(tag, attributes, text) {
 }
 
 /// An axis: from values to 0..1, with ticks.
-function makeAxis(low, high, isLog, unit, text, wanted) {
+function makeAxis(low, high, isLog, unit, text, wanted, findStep = niceStep) {
   const f = isLog ? Math.log : (v) => v;
   const span = f(high) - f(low) || 1;
   const ticks = [];
@@ -38,14 +38,15 @@ function makeAxis(low, high, isLog, unit, text, wanted) {
     for (let power = unit ** Math.floor(Math.log(low) / Math.log(unit)); power <= high * 1.0001; power *= unit)
       if (power >= low * 0.9999) ticks.push(power);
   } else {
-    const step = niceStep((high - low) / unit, wanted) * unit;
+    const step = findStep((high - low) / unit, wanted) * unit;
     for (let v = Math.ceil(low / step) * step; v <= high; v += step) ticks.push(v);
   }
   return { at: (v) => (f(v) - f(low)) / span, ticks, text };
 }
 
-function makePlot(id, x, y, height, xName, yName) {
-  const width = element(id).clientWidth, box = { left: 66, top: 14, right: 24, bottom: 40 };
+function makePlot(parent, x, y, height, xName, yName) {
+  const width = Math.max(120, parent.clientWidth), isPanel = !xName;
+  const box = isPanel ? { left: width < 220 ? 48 : 60, top: 8, right: 10, bottom: 22 } : { left: 62, top: 20, right: 18, bottom: 40 };
   const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, height });
   const plot = {
     svg, width, height, box,
@@ -61,67 +62,83 @@ function makePlot(id, x, y, height, xName, yName) {
     plot.add("line", { class: "grid", x1: box.left, x2: width - box.right, y1: plot.y(v), y2: plot.y(v) });
     plot.add("text", { x: box.left - 8, y: plot.y(v) + 4, "text-anchor": "end" }, y.text(v));
   }
-  plot.add("text", { x: width - box.right, y: height - 6, "text-anchor": "end" }, xName);
-  plot.add("text", { x: 4, y: 10 }, yName);
-  element(id).replaceChildren(svg);
+  if (!isPanel) {
+    plot.add("text", { x: width - box.right, y: height - 6, "text-anchor": "end" }, xName);
+    plot.add("text", { x: 4, y: 10 }, yName);
+  }
+  parent.append(svg);
   return plot;
 }
 
 function addPoint(plot, p, x, y, colour, radius) {
   const circle = plot.add("circle", { cx: x, cy: y, r: radius, fill: colour });
   circle.addEventListener("pointermove", (event) => showPoint(p, colour, event));
+  circle.addEventListener("click", () => showRow(p));
   circle.addEventListener("pointerleave", () => (element("tip").hidden = true));
 }
 
 const path = (places) => places.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
 
-function drawPareto() {
-  if (!fitting.length) return;
-  const memory = fitting.map((p) => p.peakBytes), times = fitting.map(microbatchNs);
-  const inside = D.deviceBytes && D.deviceBytes < 4 * Math.max(...memory);
-  const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0), low = Math.min(...times), high = Math.max(...times);
-  const unit = 1024 ** Math.max(1, Math.floor(Math.log(maxMemory / 1.5) / Math.log(1024)));
+/// Of one model: peak memory and time, from 0, so that what is a tenth looks like a tenth.
+function makeParetoAxes(points) {
+  const memory = Math.max(...points.map((p) => p.peakBytes)), high = Math.max(...points.map(microbatchNs));
+  const isDeviceInside = D.deviceBytes && D.deviceBytes < 4 * memory;
   const timeUnit = 1000 ** Math.floor(Math.log(Math.max(high, 1000)) / Math.log(1000));
-  const margin = Math.max((high - low) * 0.08, high * 0.004);
-  const plot = makePlot("pareto", makeAxis(0, maxMemory * 1.05, false, unit, (v) => (v ? tickText(bytesText(v)) : "0"), 8),
-    makeAxis(Math.max(0, low - margin), high + margin, false, timeUnit, (v) => tickText(timeText(v)), 7), 430,
-    "peak memory of a rank", microbatchesDiffer ? "step / microbatches" : "step");
-  if (inside) {
-    const x = plot.x(D.deviceBytes);
-    plot.add("line", { class: "cap", x1: x, x2: x, y1: plot.box.top, y2: plot.height - plot.box.bottom });
-    plot.add("text", { class: "captext", x: x - 6, y: plot.box.top + 10, "text-anchor": "end" }, D.device + " has " + bytesText(D.deviceBytes));
-  }
-  const fronts = [], occupied = [];
+  return {
+    isDeviceInside,
+    x: makeAxis(0, Math.max(memory, isDeviceInside ? D.deviceBytes : 0) * 1.05, false, 1, (v) => (v ? tickText(bytesText(v)) : "0"), innerWidth < 600 ? 3 : 5, niceByteStep),
+    y: makeAxis(0, high * 1.1, false, timeUnit, (v) => (v ? tickText(timeText(v)) : "0"), 4),
+  };
+}
+
+/// A panel for each mesh; those of a model have the same axes.
+function drawPareto() {
+  const parent = element("pareto"), panels = [];
   for (const model of models)
     for (const ranks of rankCounts) {
-      const front = fitting.filter((p) => p.model === model && p.ranks === ranks && p.pareto).sort((a, b) => a.peakBytes - b.peakBytes);
-      if (!front.length) continue;
-      const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
-      fronts.push([front, places]);
-      for (const [x, y] of places) occupied.push([x - 5, x + 5, y]);
+      const points = fitting.filter((p) => p.model === model && p.ranks === ranks && (p.pareto || element("all").checked));
+      if (points.length) panels.push([model, points]);
     }
-  for (const [front, places] of fronts) {
-    const colour = rankColour(front[0].ranks);
-    plot.add("path", { class: "path", d: path(places), stroke: colour });
-    front.forEach((p, i) => addPoint(plot, p, ...places[i], colour, 4.5));
+  parent.replaceChildren(...(panels.length ? [] : ["nothing fits"]));
+  parent.className = panels.length <= 3 ? "few" : "";
+  const axes = new Map(models.map((model) => [model, makeParetoAxes(fitting.filter((p) => p.model === model))]));
+  for (const [model, points] of panels) {
+    const panel = make("div");
+    parent.append(panel);
+    panel.append(make("h3", meshName(points[0])));
+    drawPanel(panel, points, axes.get(model));
   }
-  // A name stands left or right of its line, where nothing else is.
-  for (const [front, places] of fronts) {
-    const text = meshName(front[0]), size = 6.4 * text.length;
-    const [left, right] = [places[0], places[places.length - 1]];
-    for (const [x, y, anchor] of [[left[0] - 9, left[1], "end"], [right[0] + 9, right[1], "start"]]) {
-      const from = anchor === "end" ? x - size : x, to = from + size;
-      if (from < plot.box.left || to > plot.width || occupied.some(([a, b, c]) => Math.abs(c - y) < 12 && a < to && b > from)) continue;
-      plot.add("text", { class: "name", x, y: y + 4, "text-anchor": anchor, style: `fill:${colourOf(front)}` }, text);
-      occupied.push([from, to, y]);
-      break;
-    }
+  element("decisions").replaceChildren(...policies.map((policy) => legendEntry(`var(--${policy})`, "recompute " + policy)),
+    ...([...axes.values()].some((axis) => axis.isDeviceInside) ? [legendEntry("var(--cap)", D.device + " has " + bytesText(D.deviceBytes), "dashed")] : []),
+    make("span", "across: peak memory of a rank; up: step" + (microbatchesDiffer ? " / microbatches" : "")));
+}
+
+function drawPanel(panel, points, { x, y, isDeviceInside }) {
+  const plot = makePlot(panel, x, y, 160);
+  if (isDeviceInside) {
+    const at = plot.x(D.deviceBytes);
+    plot.add("line", { class: "cap", x1: at, x2: at, y1: plot.box.top, y2: plot.height - plot.box.bottom });
+  }
+  const series = new Map();
+  for (const p of points) series.set(decisionsOf(p), [...(series.get(decisionsOf(p)) ?? []), p]);
+  for (const front of series.values()) {
+    front.sort((a, b) => a.peakBytes - b.peakBytes);
+    const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
+    plot.add("path", { class: "path", d: path(places), style: `stroke:${policyColour(front[0])}` });
+    for (const isBest of [false, true]) // those that are beaten lie below
+      front.forEach((p, i) => { if (p.pareto === isBest) addPoint(plot, p, ...places[i], policyColour(p), isBest ? 4.5 : 3); });
   }
 }
 
-const colourOf = (front) => rankColour(front[0].ranks);
+function legendEntry(colour, text, className = "") {
+  const entry = make("span", text), line = make("i", undefined, className);
+  line.style.borderColor = colour;
+  entry.prepend(line);
+  return entry;
+}
 
 function drawScaling() {
+  element("scaling").replaceChildren();
   element("rate").textContent = item[0].toUpperCase() + item.slice(1) + " per second and rank";
   const lines = [];
   for (const model of models) {
@@ -132,21 +149,26 @@ function drawScaling() {
     }
     if (best.length) lines.push([model, best]);
   }
+  element("scaling").parentNode.hidden = !lines.length;
   if (!lines.length) return;
   const rate = (p, ns) => p.itemsPerStep / p.ranks / (ns / 1e9);
   const all = lines.flatMap(([, best]) => best), top = Math.max(...all.map((p) => rate(p, p.stepNs)));
   const ranks = all.map((p) => p.ranks);
-  const plot = makePlot("scaling", makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, Math.max(...ranks) > 200 * Math.min(...ranks) ? 4 : 2, countText),
-    makeAxis(0, top * 1.12, false, 1, countText, 6), 430, "ranks", item + "/s");
+  const plot = makePlot(element("scaling"), makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, Math.max(...ranks) > 200 * Math.min(...ranks) ? 4 : 2, countText),
+    makeAxis(0, top * 1.12, false, 1, countText, 5), 260, "ranks", item + "/s");
   for (const [model, best] of lines) {
     const colour = modelColour(model);
     const places = best.map((p) => [plot.x(p.ranks), plot.y(rate(p, p.stepNs))]);
     const theirs = best.filter((p) => p.fsdp2Ns).map((p) => [plot.x(p.ranks), plot.y(rate(p, p.fsdp2Ns))]);
-    plot.add("path", { class: "ideal", d: path(theirs), stroke: colour });
-    plot.add("path", { class: "path", d: path(places), stroke: colour });
+    plot.add("path", { class: "ideal", d: path(theirs), style: `stroke:${colour}` });
+    plot.add("path", { class: "path", d: path(places), style: `stroke:${colour}` });
     best.forEach((p, i) => addPoint(plot, p, ...places[i], colour, 4.5));
-    if (models.length > 1) plot.add("text", { class: "name", x: places[0][0] + 4, y: places[0][1] - 10, style: `fill:${colour}` }, model);
   }
+  element("orders").replaceChildren(...lines.flatMap(([model]) => {
+    const name = models.length > 1 ? model + ": " : "";
+    return [legendEntry(modelColour(model), name + "the fastest schedule found that fits"),
+      ...(all.some((p) => p.model === model && p.fsdp2Ns) ? [legendEntry(modelColour(model), name + "FSDP2's order under the same cap", "dashed")] : [])];
+  }));
 }
 
 // ------------------------------------------------------------------ what a point is
@@ -164,31 +186,43 @@ function showPoint(p, colour, event) {
   showTip(meshName(p), facts, event.clientX, event.clientY, colour);
 }
 
+const lineOf = new Map();
+/// Marks a point's row, where the table has it.
+function showRow(p) {
+  for (const [point, line] of lineOf) line.classList.toggle("chosen", point === p);
+  lineOf.get(p)?.scrollIntoView({ block: "center" });
+}
+
 function fillTable() {
-  const table = element("points"), head = make("tr");
-  const hasJitter = D.points.some((p) => p.percentile95Ns);
-  for (const name of ["model", "ranks", ...(replicasDiffer ? ["replicas"] : []), ...(microbatchesDiffer ? ["microbatches"] : []), ...(syncsDiffer ? ["reduced"] : []), "recompute", ...(placesDiffer ? ["on host"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
-    head.append(make("th", name));
-  table.replaceChildren(head);
+  lineOf.clear();
+  const hasJitter = D.points.some((p) => p.percentile95Ns), num = (name) => [name, "num"];
+  const before = [["model", "name"], num("ranks"), ...(replicasDiffer ? [num("replicas")] : []), ...(microbatchesDiffer ? [num("microbatches")] : []),
+    ...(syncsDiffer ? [["reduced"]] : []), ["recompute"], ...(placesDiffer ? [["on host"]] : []), num("cap")];
+  const figures = [num("peak"), num("step"), ...(hasJitter ? [num("95 %")] : []), num("exposed"), num("× bound"), num("FSDP2's order"), num(item + "/s"),
+    num("per rank"), num("MFU"), num("h / 10⁹")];
+  const body = make("tbody");
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = make("tr"), cells = [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []), ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
-    if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
-      timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
-      countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks), shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1));
-    for (const text of cells) line.append(make("td", text));
+    const recompute = make("span", p.recompute), line = makeLine(p.fits ? [...before, ...figures] : before,
+      [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []),
+        ...(syncsDiffer ? [p.gradientSync || ""] : []), recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none",
+        ...(p.fits ? [bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []), timeText(p.exposedNs),
+          (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks),
+          shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1)] : [])]);
+    recompute.prepend(square(policyColour(p)));
+    lineOf.set(p, line);
     if (!p.fits) {
       const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
-      cell.colSpan = head.cells.length - cells.length;
+      cell.colSpan = figures.length;
       line.append(cell);
     }
-    line.cells[1].prepend(square(rankColour(p.ranks)));
     if (p.fits && !p.pareto) line.classList.add("beaten");
     if (p.model + p.ranks !== previous) line.classList.add("head");
     previous = p.model + p.ranks;
-    table.append(line);
+    body.append(line);
   }
+  element("points").replaceChildren(makeHead([...before, ...figures]), body);
 }
 
 function draw() {
@@ -196,7 +230,7 @@ function draw() {
   drawScaling();
 }
 element("facts").textContent = D.costs;
-element("all").addEventListener("change", fillTable);
+element("all").addEventListener("change", () => { drawPareto(); fillTable(); });
 addEventListener("resize", draw);
 draw();
 fillTable();

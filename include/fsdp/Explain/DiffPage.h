@@ -1,0 +1,26 @@
+//===- DiffPage.h - Two steps as one HTML file -------------------*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_DIFFPAGE_H
+#define FSDP_EXPLAIN_DIFFPAGE_H
+
+#include "fsdp/Explain/MeasuredStep.h"
+#include "fsdp/Explain/Print.h"
+
+namespace fsdp::explain {
+
+struct NamedPlan {
+  std::string name; // a file's
+  ExplainedPlan plan;
+};
+
+/// Writes a page that needs nothing but a browser: both timelines on one axis, memory under the
+/// cap, figures side by side, and what the schedules decide otherwise by what it costs.
+void writeDiffPage(const NamedPlan &left, const NamedPlan &right, llvm::raw_ostream &os);
+
+/// Likewise a predicted step and what a run of it measured. Errors are those of printMeasuredDiff.
+llvm::Error writeMeasuredPage(const ExplainedPlan &predicted, const MeasuredStep &measured,
+                              llvm::raw_ostream &os);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_DIFFPAGE_H

@@ -1,0 +1,29 @@
+//===- DiffFigures.h - Two steps in numbers and facts ------------*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_DIFFFIGURES_H
+#define FSDP_EXPLAIN_DIFFFIGURES_H
+
+#include "fsdp/Explain/ScheduleDiff.h"
+
+namespace fsdp::explain {
+
+/// "+1.30 %", "="; empty where the left has none.
+std::string formatChange(double left, double right);
+
+/// One number of both steps.
+struct Figure {
+  const char *name, *key; // for people, for JSON
+  double left, right;
+  std::string leftText, rightText;
+};
+std::vector<Figure> getFigures(const ScheduleView &left, const ScheduleView &right);
+
+/// A property of the whole steps (mesh, lanes) in which they differ.
+struct Fact {
+  std::string name, left, right;
+};
+std::vector<Fact> findFacts(const ScheduleSide &left, const ScheduleSide &right);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_DIFFFIGURES_H

@@ -1,0 +1,42 @@
+//===- MeasuredPairs.h - What was predicted, and measured --------*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_MEASUREDPAIRS_H
+#define FSDP_EXPLAIN_MEASUREDPAIRS_H
+
+#include "fsdp/Explain/MeasuredStep.h"
+
+#include <cmath>
+
+namespace fsdp::explain {
+
+/// Times of one thing in both steps, in nanoseconds.
+struct TimePair {
+  double predictedNs = 0, measuredNs = 0;
+  double difference() const { return std::abs(predictedNs - measuredNs); }
+};
+
+struct BlockTimes : TimePair {
+  std::string name;
+  StepPart part = StepPart::Forward;
+};
+
+struct CollectiveTimes : TimePair {
+  std::string name; // for people
+  StepPart part = StepPart::Forward;
+  int64_t sizeBytes = 0;
+  TimePair exposed;
+  schedule::Interval measured;
+  bool isAcross = false; // the reduction's way over replicas
+};
+
+/// Each block of modules, forward and backward, in the order of the step.
+std::vector<BlockTimes> pairBlocks(const ScheduleView &view, const MeasuredStep &measured);
+
+/// Each collective of the view in its order, behind a reduction its way over replicas. An error if
+/// the trace is of another mesh or has other collectives.
+llvm::Expected<std::vector<CollectiveTimes>> pairCollectives(const ScheduleView &view,
+                                                             const MeasuredStep &measured);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_MEASUREDPAIRS_H
