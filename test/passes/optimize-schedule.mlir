@@ -1,9 +1,11 @@
-// RUN: fsdp-opt %s --split-input-file --fsdp-optimize-schedule --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,BUCKETS
+// RUN: fsdp-opt %s --split-input-file --fsdp-optimize-schedule=network=dgx-h100 --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,BUCKETS
+// Where one launch has no common latency, as in shared memory, there is nothing to gain.
+// RUN: fsdp-opt %s --split-input-file --fsdp-optimize-schedule --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,SINGLE
 // RUN: fsdp-opt %s --split-input-file --fsdp-optimize-schedule=buckets=false --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,SINGLE
 
 // A copy that a group may keep and that fits is kept: the reshard, the second gather and the view
 // that was made again from it are gone. Where memory is there, gathers start at once, as one launch if
-// that is allowed.
+// that is allowed and saves something.
 // EXAMPLE: fsdp-optimize-schedule
 // CHECK-LABEL: fsdp.model = "kept"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
