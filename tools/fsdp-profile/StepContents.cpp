@@ -100,6 +100,12 @@ static std::optional<int64_t> findBound(Value input) {
   llvm::DenseSet<Value> seen = {input};
   while (!worklist.empty())
     for (OpOperand &use : worklist.pop_back_val().getUses()) {
+      if (auto launch = dyn_cast<LaunchOp>(use.getOwner())) {
+        Value inside = launch.getDeclaration().getBody().getArgument(use.getOperandNumber());
+        if (seen.insert(inside).second)
+          worklist.push_back(inside);
+        continue;
+      }
       auto call = dyn_cast<aten::CallOp>(use.getOwner());
       if (!call)
         continue;
