@@ -9,7 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/FusionClusters.h"
 #include "passes/FusionLosses.h"
-#include "passes/LeaveOutKernels.h"
+#include "passes/KernelChoice.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -231,10 +231,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
                            {ModulePhase::Sharded, ModulePhase::Scheduled})))
       return signalPassFailure();
     SmallVector<ModuleOp> modules = getSteps(getOperation());
-    FusionChoice choice = fusion;
-    if (choice == FusionChoice::Auto)
-      choice =
-          getTarget(modules.front()) == Target::Cuda ? FusionChoice::Fast : FusionChoice::Exact;
+    const FusionChoice choice = resolve(fusion, getTarget(modules.front()));
     if (choice == FusionChoice::Off)
       return;
     for (ModuleOp module : modules)
@@ -243,7 +240,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         return signalPassFailure();
       }
     OwningOpRef<ModuleOp> unfused;
-    if (fusion == FusionChoice::Auto && memoryCap != "0")
+    if (listKernelChoices(fusion, memoryCap != "0").size() > 1)
       unfused = getOperation().clone();
     FusionCounts counts;
     for (ModuleOp module : modules)

@@ -53,7 +53,8 @@ struct CostOptions {
   std::string computeJitter = {}, networkJitter = {};
 };
 
-/// Not thread-safe: answers are remembered.
+/// Not thread-safe: answers are remembered, by what is unique in a context. A context that was
+/// asked about lives until the last question.
 class CostModel {
 public:
   virtual ~CostModel() = default;
