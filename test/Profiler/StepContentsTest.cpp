@@ -53,6 +53,16 @@ TEST(StepContents, FillsEachShard) {
   }
 }
 
+// What kernels look up is as bounded as what operators do: inputs do not depend on kernels.
+TEST(StepContents, KnowsWhatKernelsLookUp) {
+  StepOfFile unfused = readStep("tools/Inputs/embedding_step.mlir", 1),
+             fused = readStep("tools/Inputs/embedding_step.mlir", 1, FusionChoice::Fast);
+  fsdp_plan plan = unfused.planned.getPlan(), fusedPlan = fused.planned.getPlan();
+  EXPECT_GT(fusedPlan.num_kernels, 0u);
+  EXPECT_EQ(makeInputs(unfused.planned, rt::PlanView(plan), 7),
+            makeInputs(fused.planned, rt::PlanView(fusedPlan), 7));
+}
+
 // What cannot be written ends it.
 TEST(StepContents, TellsOfFailedWrites) {
   StepOfFile step = readStep("tools/Inputs/embedding_step.mlir", 1);
