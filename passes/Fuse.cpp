@@ -121,7 +121,10 @@ void Fuser::makeLaunches(ArrayRef<Launch> launches) {
       launched.insert(last);
       continue;
     }
-    auto launchOp = LaunchOp::create(builder, last.getLoc(), ValueRange(launch.outputs).getTypes(),
+    Location loc =
+        FusedLoc::get(module.getContext(),
+                      llvm::map_to_vector(launch.calls, [](CallOp call) { return call.getLoc(); }));
+    auto launchOp = LaunchOp::create(builder, loc, ValueRange(launch.outputs).getTypes(),
                                      kernel.getSymNameAttr(), launch.inputs, last.getPhase(),
                                      last.getScopeAttr(), /*offsets=*/nullptr);
     launched.insert(launchOp);
