@@ -12,6 +12,7 @@
 #include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/KernelChoice.h"
 #include "passes/LeastPeak.h"
 #include "passes/Pipelines.h"
 #include "passes/RecomputeCandidate.h"
@@ -241,29 +242,28 @@ std::optional<Prediction> ChooseRecomputePass::predictBest(int64_t capBytes) {
 }
 
 FailureOr<Candidate> ChooseRecomputePass::choose(int64_t capBytes) {
-  kernels = fusion;
-  if (failed(findLadders()))
-    return failure();
-  std::optional<Prediction> best = predictBest(capBytes);
-  if (!best && fusion == FusionChoice::Auto) {
-    // What a kernel reads and writes is in memory at once: the step may fit without kernels only.
-    kernels = FusionChoice::Off;
+  for (FusionChoice choice : listKernelChoices(fusion, /*hasCap=*/true)) {
+    kernels = choice;
     if (failed(findLadders()))
       return failure();
-    best = predictBest(capBytes);
+    if (std::optional<Prediction> best = predictBest(capBytes)) {
+      isFitting = true;
+      announce(*best);
+      return best->candidate;
+    }
   }
-  if (!best)
-    return findLeast();
-  isFitting = true;
-  announce(*best);
-  return best->candidate;
+  return findLeast();
 }
 
 /// Where nothing fits: what needs the least, so that the refusal names that.
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
-  auto tryAll = [&] {
+  const auto choices = listKernelChoices(fusion, /*hasCap=*/true);
+  for (FusionChoice choice : llvm::reverse(choices)) {
+    kernels = choice;
+    if (failed(findLadders()))
+      continue;
     // Nothing comes first: it is named if the rest saves nothing.
     SmallVector<SmallVector<RecomputeStep>> candidates(1);
     llvm::append_range(candidates, ladders);
@@ -279,12 +279,7 @@ Candidate ChooseRecomputePass::findLeast() {
         leastBytes = bytes;
       }
     }
-  };
-  tryAll();
-  // The ladders are of the step without kernels where the choice is free.
-  kernels = fusion;
-  if (fusion == FusionChoice::Auto && succeeded(findLadders()))
-    tryAll();
+  }
   return least;
 }
 

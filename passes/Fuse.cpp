@@ -9,7 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/FusionClusters.h"
 #include "passes/FusionLosses.h"
-#include "passes/LeaveOutKernels.h"
+#include "passes/KernelChoice.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -121,7 +121,10 @@ void Fuser::makeLaunches(ArrayRef<Launch> launches) {
       launched.insert(last);
       continue;
     }
-    auto launchOp = LaunchOp::create(builder, last.getLoc(), ValueRange(launch.outputs).getTypes(),
+    Location loc =
+        FusedLoc::get(module.getContext(),
+                      llvm::map_to_vector(launch.calls, [](CallOp call) { return call.getLoc(); }));
+    auto launchOp = LaunchOp::create(builder, loc, ValueRange(launch.outputs).getTypes(),
                                      kernel.getSymNameAttr(), launch.inputs, last.getPhase(),
                                      last.getScopeAttr(), /*offsets=*/nullptr);
     launched.insert(launchOp);
@@ -231,10 +234,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
                            {ModulePhase::Sharded, ModulePhase::Scheduled})))
       return signalPassFailure();
     SmallVector<ModuleOp> modules = getSteps(getOperation());
-    FusionChoice choice = fusion;
-    if (choice == FusionChoice::Auto)
-      choice =
-          getTarget(modules.front()) == Target::Cuda ? FusionChoice::Fast : FusionChoice::Exact;
+    const FusionChoice choice = resolve(fusion, getTarget(modules.front()));
     if (choice == FusionChoice::Off)
       return;
     for (ModuleOp module : modules)
@@ -243,7 +243,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         return signalPassFailure();
       }
     OwningOpRef<ModuleOp> unfused;
-    if (fusion == FusionChoice::Auto && memoryCap != "0")
+    if (listKernelChoices(fusion, memoryCap != "0").size() > 1)
       unfused = getOperation().clone();
     FusionCounts counts;
     for (ModuleOp module : modules)

@@ -3,8 +3,8 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/KernelChoice.h"
 #include "passes/LeastPeak.h"
-#include "passes/LeaveOutKernels.h"
 #include "passes/SearchOptions.h"
 
 namespace fsdp {
@@ -56,16 +56,18 @@ private:
 FailureOr<std::optional<FoundSchedule>>
 OptimizeSchedulePass::findSchedule(const ScheduleSearch &search, ModuleOp unfused) {
   ModuleOp module = getOperation();
-  const bool isFree = fusion == FusionChoice::Auto && memoryCap != "0";
+  const auto choices = listKernelChoices(fusion, memoryCap != "0");
   auto findPeakWith = [&](FusionChoice kernels, const StepChange &change) {
     constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
     return findLeastPeak(unfused, search.getCosts(), change, kernels).value_or(kNone);
   };
   auto findPeak = [&](const StepChange &change) -> std::optional<int64_t> {
     int64_t bytes = findPeakWith(fusion, change);
-    return isFree ? std::min(bytes, findPeakWith(FusionChoice::Off, change)) : bytes;
+    for (FusionChoice kernels : llvm::ArrayRef(choices).drop_front())
+      bytes = std::min(bytes, findPeakWith(kernels, change));
+    return bytes;
   };
-  if (!isFree)
+  if (choices.size() == 1)
     return search.run(module, findPeak);
   OwningOpRef<ModuleOp> refused = module.clone(), plain = unfused.clone();
   std::vector<Diagnostic> messages;

@@ -9,6 +9,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <map>
 #include <optional>
 #include <tuple>
 
@@ -28,15 +29,16 @@ public:
   MergedCosts(const Device &device, std::optional<Profile> given, Network network,
               const GivenSpreads &spreads)
       : device(device), profile(std::move(given)), network(std::move(network)), spreads(spreads) {
-    if (profile)
-      for (const ProfiledCall &call : profile->calls)
-        callByKey.try_emplace(call.key.str(), &call);
+    if (!profile)
+      return;
+    for (const ProfiledCall &call : profile->calls)
+      callByKey.try_emplace(call.key.str(), &call);
+    for (const ProfiledKernel &kernel : profile->kernels)
+      kernelByKey.try_emplace(kernel.key.str(), &kernel);
   }
 
   OperationCost getCost(aten::CallOp call) const override;
-  OperationCost getCost(LaunchOp launch) const override {
-    return withSpread(costOfTraffic(getMovedBytes(launch)));
-  }
+  OperationCost getCost(LaunchOp launch) const override;
   double getPeakNs(aten::CallOp call) const override { return device.getPeakNs(countWork(call)); }
   OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element,
                               int64_t stateBytes) const override;
@@ -67,6 +69,7 @@ public:
 
 private:
   OperationCost computeCost(aten::CallOp call) const;
+  OperationCost computeCost(LaunchOp launch, KernelOp kernel) const;
   OperationCost computeUpdateCost(OptimizerKind kind, int64_t elements, Type element,
                                   int64_t stateBytes) const;
   OperationCost computeCopyCost(int64_t bytes) const;
@@ -82,9 +85,14 @@ private:
   Network network;
   GivenSpreads spreads;
   llvm::StringMap<const ProfiledCall *> callByKey;
+  llvm::StringMap<const ProfiledKernel *> kernelByKey;
   /// Calls that were asked for; their parts are unique in the context, so pointers tell them apart.
   using CallKey = std::tuple<const void *, const void *, const void *>;
   mutable llvm::DenseMap<CallKey, OperationCost> known;
+  /// The same of kernels: parts of the body's calls.
+  using KernelParts = std::vector<uintptr_t>;
+  static KernelParts getParts(KernelOp kernel);
+  mutable std::map<KernelParts, OperationCost> knownKernels;
 };
 
 } // namespace
@@ -107,6 +115,43 @@ OperationCost MergedCosts::getCost(aten::CallOp call) const {
   if (found == known.end())
     found = known.try_emplace(key, withSpread(computeCost(call))).first;
   return found->second;
+}
+
+OperationCost MergedCosts::computeCost(LaunchOp launch, KernelOp kernel) const {
+  if (profile)
+    if (const ProfiledKernel *measured = kernelByKey.lookup(KernelKey::of(kernel).str()))
+      return {measured->medianNs, measured->spread, /*temporaryBytes=*/0, Origin::Measured};
+  return costOfTraffic(getMovedBytes(launch));
+}
+
+/// What KernelKey is made of, without its text.
+MergedCosts::KernelParts MergedCosts::getParts(KernelOp kernel) {
+  KernelParts parts{static_cast<uintptr_t>(kernel.getRounding())};
+  auto add = [&](const void *unique) { parts.push_back(reinterpret_cast<uintptr_t>(unique)); };
+  llvm::DenseMap<Value, uintptr_t> numbers;
+  auto define = [&](Value value) { numbers.try_emplace(value, numbers.size()); };
+  for (Value operand : kernel.getBody().front().getArguments()) {
+    add(operand.getType().getAsOpaquePointer());
+    define(operand);
+  }
+  for (auto call : kernel.getBody().front().getOps<aten::CallOp>()) {
+    add(call.getCalleeAttr().getAsOpaquePointer());
+    add(call.getArgsAttr().getAsOpaquePointer());
+    for (Value operand : call.getOperands())
+      parts.push_back(numbers.lookup(operand));
+    llvm::for_each(call.getResults(), define);
+  }
+  for (Value result : kernel.getYielded())
+    parts.push_back(numbers.lookup(result));
+  return parts;
+}
+
+OperationCost MergedCosts::getCost(LaunchOp launch) const {
+  KernelOp kernel = launch.getDeclaration();
+  auto [slot, isNew] = knownKernels.try_emplace(getParts(kernel));
+  if (isNew)
+    slot->second = withSpread(computeCost(launch, kernel));
+  return slot->second;
 }
 
 OperationCost MergedCosts::readCurve(llvm::ArrayRef<SizedDuration> curve, int64_t size) {
@@ -159,15 +204,17 @@ OperationCost MergedCosts::getHostCopyCost(int64_t bytes) const {
 }
 
 std::string MergedCosts::describeSources() const {
-  size_t measured = llvm::count_if(
-      known, [](const auto &entry) { return entry.second.origin == Origin::Measured; });
+  auto isMeasured = [](const auto &entry) { return entry.second.origin == Origin::Measured; };
+  const size_t all = known.size() + knownKernels.size();
+  const auto measured = static_cast<size_t>(llvm::count_if(known, isMeasured) +
+                                            llvm::count_if(knownKernels, isMeasured));
   std::string text;
   llvm::raw_string_ostream os(text);
   if (profile)
-    os << "measured on " << profile->description << ": " << measured << " of " << known.size()
+    os << "measured on " << profile->description << ": " << measured << " of " << all
        << " distinct calls; ";
-  os << "roofline of " << device.fullName << ": " << known.size() - measured << "; network "
-     << network.name << " (" << network.source << ")";
+  os << "roofline of " << device.fullName << ": " << all - measured << "; network " << network.name
+     << " (" << network.source << ")";
   if (spreads.compute)
     os << llvm::formatv("; jitter of computation {0:f1} %, as given", *spreads.compute * 100);
   if (spreads.network)

@@ -33,11 +33,12 @@ inline bool checkPositive(double value, llvm::json::Path path) {
   return false;
 }
 
-/// Reads the JSON object in `file`, whose `format` and `version` must be these, by fromJSON. The
-/// error is one line: what the file should be, its name, and the field.
+/// Reads the JSON object in `file`, whose `format` must be this one and whose `version` one from
+/// `oldest` (0: `version`) to `version`, by fromJSON. The error is one line: what the file should
+/// be, its name, and the field.
 template <typename T>
 llvm::Expected<T> readJsonFile(const std::string &what, const std::string &file,
-                               llvm::StringRef format, int64_t version) {
+                               llvm::StringRef format, int64_t version, int64_t oldest = 0) {
   auto fail = [&](const llvm::Twine &message) {
     return llvm::createStringError(what + " '" + file + "': " + message);
   };
@@ -52,10 +53,13 @@ llvm::Expected<T> readJsonFile(const std::string &what, const std::string &file,
   if (actual != format)
     return fail("its format is '" + actual.value_or("").str() + "', expected '" + format + "'");
   std::optional<int64_t> actualVersion = object->getInteger("version");
-  if (actualVersion != version)
+  if (oldest == 0)
+    oldest = version;
+  if (!actualVersion || *actualVersion < oldest || *actualVersion > version)
     return fail("its version is " +
                 (actualVersion ? std::to_string(*actualVersion) : std::string("missing")) +
-                ", expected " + std::to_string(version));
+                ", expected " + (oldest == version ? "" : std::to_string(oldest) + " to ") +
+                std::to_string(version));
   T result;
   llvm::json::Path::Root root(what);
   if (!fromJSON(*json, result, root))

@@ -7,16 +7,17 @@ using namespace fsdp;
 using namespace fsdp::cost;
 
 static constexpr llvm::StringLiteral kFormat = "fsdp-profile";
-static constexpr int64_t kVersion = 1;
+/// Version 1 knew no kernels.
+static constexpr int64_t kVersion = 2, kOldest = 1;
 
 namespace fsdp::cost {
-static bool fromJSON(const llvm::json::Value &value, ProfiledOperand &operand,
+static bool fromJSON(const llvm::json::Value &value, ProfiledTensor &tensor,
                      llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
-  if (!object || !object.map("dtype", operand.dtype) || !object.map("shape", operand.shape) ||
-      !object.mapOptional("strides", operand.strides))
+  if (!object || !object.map("dtype", tensor.dtype) || !object.map("shape", tensor.shape) ||
+      !object.mapOptional("strides", tensor.strides))
     return false;
-  if (operand.strides.empty() || operand.strides.size() == operand.shape.size())
+  if (tensor.strides.empty() || tensor.strides.size() == tensor.shape.size())
     return true;
   path.field("strides").report("expected one stride per dimension");
   return false;
@@ -30,6 +31,24 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledCall &call, llvm::j
          object.map("samples", call.samples) && object.map("temporaryBytes", call.temporaryBytes) &&
          checkAtLeast(call.medianNs, 0, path.field("medianNs")) &&
          checkAtLeast(call.temporaryBytes, 0, path.field("temporaryBytes"));
+}
+
+static bool fromJSON(const llvm::json::Value &value, ProfiledKernel &kernel,
+                     llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  std::string rounding;
+  if (!object || !object.map("name", kernel.name) || !object.map("rounding", rounding) ||
+      !object.map("operands", kernel.key.operands) || !object.map("results", kernel.key.results) ||
+      !object.map("body", kernel.key.body) || !object.map("medianNs", kernel.medianNs) ||
+      !object.map("spread", kernel.spread) || !object.map("samples", kernel.samples) ||
+      !checkAtLeast(kernel.medianNs, 0, path.field("medianNs")))
+    return false;
+  std::optional<Rounding> known = symbolizeRounding(rounding);
+  if (known)
+    kernel.key.rounding = *known;
+  else
+    path.field("rounding").report("expected 'exact' or 'fast'");
+  return known.has_value();
 }
 
 /// A curve over `sizeName`; sizes are positive and increase.
@@ -79,23 +98,27 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledUpdate &update,
 static bool fromJSON(const llvm::json::Value &value, ProfiledStep &step, llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
   return object && object.map("durationNs", step.durationNs) &&
-         object.map("callsNs", step.callsNs) && object.map("updatesNs", step.updatesNs) &&
-         object.map("copiesNs", step.copiesNs) && object.map("collectivesNs", step.collectivesNs) &&
+         object.map("callsNs", step.callsNs) && object.mapOptional("kernelsNs", step.kernelsNs) &&
+         object.map("updatesNs", step.updatesNs) && object.map("copiesNs", step.copiesNs) &&
+         object.map("collectivesNs", step.collectivesNs) &&
          object.mapOptional("scratchBytes", step.scratchBytes);
 }
 
 static bool fromJSON(const llvm::json::Value &value, Profile &profile, llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
+  const bool knowsKernels = value.getAsObject()->getInteger("version") != kOldest;
   return object && object.map("device", profile.device) &&
          object.map("description", profile.description) && object.map("source", profile.source) &&
          object.map("ranks", profile.ranks) && object.map("step", profile.step) &&
-         object.map("calls", profile.calls) && object.map("updates", profile.updates) &&
+         object.map("calls", profile.calls) &&
+         (!knowsKernels || object.map("kernels", profile.kernels)) &&
+         object.map("updates", profile.updates) &&
          mapCurve(value, "copies", "bytes", profile.copies, path);
 }
 } // namespace fsdp::cost
 
 llvm::Expected<Profile> fsdp::cost::readProfile(const std::string &file) {
-  return readJsonFile<Profile>("profile", file, kFormat, kVersion);
+  return readJsonFile<Profile>("profile", file, kFormat, kVersion, kOldest);
 }
 
 static void writeCurve(llvm::json::OStream &json, llvm::StringLiteral field,
@@ -111,24 +134,42 @@ static void writeCurve(llvm::json::OStream &json, llvm::StringLiteral field,
   });
 }
 
+static void writeTensors(llvm::json::OStream &json, llvm::StringLiteral field,
+                         llvm::ArrayRef<ProfiledTensor> tensors) {
+  json.attributeArray(field, [&] {
+    for (const ProfiledTensor &tensor : tensors)
+      json.object([&] {
+        json.attribute("dtype", tensor.dtype);
+        json.attribute("shape", llvm::json::Array(tensor.shape));
+        if (!tensor.strides.empty())
+          json.attribute("strides", llvm::json::Array(tensor.strides));
+      });
+  });
+}
+
 static void writeCall(llvm::json::OStream &json, const ProfiledCall &call) {
   json.object([&] {
     json.attribute("op", call.key.op);
     json.attribute("overload", call.key.overload);
-    json.attributeArray("operands", [&] {
-      for (const ProfiledOperand &operand : call.key.operands)
-        json.object([&] {
-          json.attribute("dtype", operand.dtype);
-          json.attribute("shape", llvm::json::Array(operand.shape));
-          if (!operand.strides.empty())
-            json.attribute("strides", llvm::json::Array(operand.strides));
-        });
-    });
+    writeTensors(json, "operands", call.key.operands);
     json.attribute("arguments", llvm::json::Array(call.key.arguments));
     json.attribute("medianNs", call.medianNs);
     json.attribute("spread", call.spread);
     json.attribute("samples", call.samples);
     json.attribute("temporaryBytes", call.temporaryBytes);
+  });
+}
+
+static void writeKernel(llvm::json::OStream &json, const ProfiledKernel &kernel) {
+  json.object([&] {
+    json.attribute("name", kernel.name);
+    json.attribute("rounding", stringifyRounding(kernel.key.rounding));
+    writeTensors(json, "operands", kernel.key.operands);
+    writeTensors(json, "results", kernel.key.results);
+    json.attribute("body", llvm::json::Array(kernel.key.body));
+    json.attribute("medianNs", kernel.medianNs);
+    json.attribute("spread", kernel.spread);
+    json.attribute("samples", kernel.samples);
   });
 }
 
@@ -144,6 +185,7 @@ void fsdp::cost::writeProfile(const Profile &profile, llvm::raw_ostream &os) {
     json.attributeObject("step", [&] {
       json.attribute("durationNs", profile.step.durationNs);
       json.attribute("callsNs", profile.step.callsNs);
+      json.attribute("kernelsNs", profile.step.kernelsNs);
       json.attribute("updatesNs", profile.step.updatesNs);
       json.attribute("copiesNs", profile.step.copiesNs);
       json.attribute("collectivesNs", profile.step.collectivesNs);
@@ -152,6 +194,10 @@ void fsdp::cost::writeProfile(const Profile &profile, llvm::raw_ostream &os) {
     json.attributeArray("calls", [&] {
       for (const ProfiledCall &call : profile.calls)
         writeCall(json, call);
+    });
+    json.attributeArray("kernels", [&] {
+      for (const ProfiledKernel &kernel : profile.kernels)
+        writeKernel(json, kernel);
     });
     json.attributeArray("updates", [&] {
       for (const ProfiledUpdate &update : profile.updates)

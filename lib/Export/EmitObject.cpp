@@ -23,7 +23,7 @@ static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 44 && sizeof(fsdp_group) == 152 &&
               sizeof(fsdp_optimizer) == 64 && sizeof(fsdp_communicator) == 24 &&
-              sizeof(fsdp_kernel) == 40);
+              sizeof(fsdp_kernel) == 48);
 // The plan itself: numbers first, then one pointer per table.
 static constexpr size_t kNumTables = 16;
 static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);

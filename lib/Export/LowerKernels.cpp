@@ -4,9 +4,20 @@
 #include "fsdp/Codegen/CpuKernels.h"
 #include "fsdp/Codegen/PtxKernels.h"
 #include "fsdp/IR/TensorLayout.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace fsdp;
+
+/// Of the body's calls, each operator once, in their order; views compute nothing.
+static std::string listOperators(KernelOp kernel) {
+  llvm::SetVector<StringRef> names;
+  for (auto call : kernel.getBody().front().getOps<aten::CallOp>())
+    if (!call.isView())
+      names.insert(call.getBaseName());
+  return llvm::join(names, ", ");
+}
 
 LogicalResult Lowering::lowerKernels() {
   SmallVector<KernelOp> kernels(module.getOps<KernelOp>());
@@ -20,7 +31,8 @@ LogicalResult Lowering::lowerKernels() {
         {builder.addString(kernel.getSymName()), builder.addString(native.code),
          kernel.getBody().front().getNumArguments(),
          static_cast<uint32_t>(kernel.getYielded().size()), native.units, native.grain,
-         /*gpu_blocks=*/0, /*gpu_threads=*/0});
+         /*gpu_blocks=*/0, /*gpu_threads=*/0, builder.addString(listOperators(kernel)),
+         /*reserved=*/0});
     // Architectures without levels have one function for all.
     for (size_t level = 0; level < FSDP_NUM_KERNEL_LEVELS; ++level)
       tables.kernelFunctions.push_back(

@@ -7,6 +7,9 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <map>
+#include <set>
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -101,27 +104,34 @@ uint32_t PlanBuilder::addIntegers(ArrayRef<int64_t> numbers) {
   return first;
 }
 
-/// The place in a file that a location names, if it does.
-static FileLineColLoc getFilePlace(Location location) {
-  return llvm::TypeSwitch<Location, FileLineColLoc>(location)
-      .Case([](FileLineColLoc place) { return place; })
-      .Case([](NameLoc name) { return getFilePlace(name.getChildLoc()); })
-      .Case([](CallSiteLoc call) { return getFilePlace(call.getCallee()); })
-      .Case([](FusedLoc fused) {
-        for (Location part : fused.getLocations())
-          if (FileLineColLoc place = getFilePlace(part))
-            return place;
-        return FileLineColLoc();
+/// The lines of files that a location names; several of a kernel that was made of calls.
+static void collectLines(Location location, std::map<std::string, std::set<unsigned>> &lines) {
+  llvm::TypeSwitch<Location>(location)
+      .Case([&](FileLineColLoc place) {
+        lines[shortenSourcePath(place.getFilename().str())].insert(place.getLine());
       })
-      .Default([](Location) { return FileLineColLoc(); });
+      .Case([&](NameLoc name) { collectLines(name.getChildLoc(), lines); })
+      .Case([&](CallSiteLoc call) { collectLines(call.getCallee(), lines); })
+      .Case([&](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          collectLines(part, lines);
+      });
 }
 
 uint32_t PlanBuilder::addLocation(Location location) {
   auto [entry, isNew] = locationAt.try_emplace(location, 0);
-  if (isNew)
-    if (FileLineColLoc place = getFilePlace(location))
-      entry->second = addString(shortenSourcePath(place.getFilename().str()) + ":" +
-                                std::to_string(place.getLine()));
+  if (!isNew)
+    return entry->second;
+  std::map<std::string, std::set<unsigned>> lines;
+  collectLines(location, lines);
+  std::string text; // "model.py:12", "model.py:12,14, norm.py:7"
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(lines, os, [&](const auto &file) {
+    os << file.first << ':';
+    llvm::interleave(file.second, os, ",");
+  });
+  if (!text.empty())
+    entry->second = addString(text);
   return entry->second;
 }
 

@@ -307,5 +307,10 @@ std::optional<NonFinite> NonFiniteFinder::finding() const {
       describe(*first) + ": " + plain(counts.nans, counts.infinities, counts.all) + first->because;
   if (firstNan && firstNan != first)
     text += "; NaN begins with " + describe(*firstNan);
+  auto isKernel = [&](const Trace *trace) {
+    return trace && trace->place > 0 && view.entries()[trace->place - 1].kind == FSDP_KERNEL;
+  };
+  if (isKernel(first) || isKernel(firstNan))
+    text += "; a step of --fusion off has the kernel's operators one by one";
   return NonFinite{first->place, text};
 }

@@ -232,7 +232,8 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
     text = "clip factor";
     break;
   case FSDP_KERNEL:
-    text = std::string("kernel ") + string(kernelOf(entry).name);
+    text = std::string("kernel ") + string(kernelOf(entry).name) + " of " +
+           string(kernelOf(entry).operators);
     break;
   default:
     text = "entry of unknown kind " + std::to_string(entry.kind);

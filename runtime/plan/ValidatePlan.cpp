@@ -179,7 +179,8 @@ void Validator::checkKernels() {
   for (uint32_t i = 0; i < plan.num_kernels; ++i) {
     const fsdp_kernel &kernel = plan.kernels[i];
     const std::string where = at("kernel", i);
-    if (!string(kernel.name, where) || !string(kernel.code, where))
+    if (!string(kernel.name, where) || !string(kernel.code, where) ||
+        !string(kernel.operators, where))
       return;
     if (kernel.units < 1 || kernel.grain < 1)
       fail(where + ": " + std::to_string(kernel.units) + " units of work, " +

@@ -8,9 +8,9 @@
 #include "GpuThreads.h"
 #include "LoadDialects.h"
 #include "LowerKernels.h"
-#include "NativeKernels.h"
 #include "RandomKernel.h"
 #include "fsdp/Codegen/KernelShape.h"
+#include "fsdp/Codegen/NativeKernels.h"
 #include "fsdp/Codegen/PtxKernels.h"
 
 #include <ATen/Context.h>
@@ -18,6 +18,9 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include "mlir/Parser/Parser.h"
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 
 #include <gtest/gtest.h>
@@ -92,8 +95,36 @@ float fsdp_test_exchange(int32_t, float number, int32_t distance, int32_t) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// Of a module that defines `<name>.tensors`, a function of addresses: the same as a function of a
+/// list of them.
+static void (*compile(codegen::NativeKernels &native, std::unique_ptr<llvm::Module> module,
+                      std::unique_ptr<llvm::LLVMContext> context,
+                      const std::string &name))(void **) {
+  llvm::Function *tensors = module->getFunction(name + ".tensors");
+  llvm::Type *pointer = llvm::PointerType::get(*context, 0);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(*context), {pointer}, false);
+  auto *all = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, *module);
+  llvm::IRBuilder<> builder(llvm::BasicBlock::Create(*context, "", all));
+  llvm::SmallVector<llvm::Value *> addresses;
+  for (unsigned i = 0; i < tensors->arg_size(); ++i)
+    addresses.push_back(
+        builder.CreateLoad(pointer, builder.CreateConstGEP1_64(pointer, all->getArg(0), i)));
+  builder.CreateCall(tensors, addresses);
+  builder.CreateRetVoid();
+  llvm::cantFail(native.getJit().addIRModule({std::move(module), std::move(context)}));
+  return llvm::cantFail(native.getJit().lookup(name)).toPtr<void (*)(void **)>();
+}
+
+/// Of the modules that are compiled: what they may call.
+static void define(codegen::NativeKernels &native, const std::string &name, void *function) {
+  llvm::orc::LLJIT &jit = native.getJit();
+  llvm::cantFail(jit.getMainJITDylib().define(llvm::orc::absoluteSymbols(
+      {{jit.mangleAndIntern(name),
+        {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported}}})));
+}
+
 /// The kernel as a function of a list of addresses; `blocks` says how many there are.
-static void (*build(KernelOp kernel, NativeKernels &native, const std::string &name,
+static void (*build(KernelOp kernel, codegen::NativeKernels &native, const std::string &name,
                     int64_t &blocks))(void **) {
   MLIRContext *context = kernel->getContext();
   codegen::loadDialects(*context);
@@ -116,7 +147,7 @@ static void (*build(KernelOp kernel, NativeKernels &native, const std::string &n
       function->replaceAllUsesWith(own);
       function->eraseFromParent();
     }
-  return native.add(std::move(code), std::move(llvmContext), name);
+  return compile(native, std::move(code), std::move(llvmContext), name);
 }
 
 static std::string print(KernelOp kernel) {
@@ -131,10 +162,10 @@ TEST(GpuThreads, KeepTheBoundOfFastKernels) {
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<aten::AtenDialect, FsdpDialect>();
-  NativeKernels native;
-  native.define("fsdp_test_block", reinterpret_cast<void *>(&fsdp_test_block));
-  native.define("fsdp_test_thread", reinterpret_cast<void *>(&fsdp_test_thread));
-  native.define("fsdp_test_exchange", reinterpret_cast<void *>(&fsdp_test_exchange));
+  auto native = llvm::cantFail(codegen::NativeKernels::create());
+  define(native, "fsdp_test_block", reinterpret_cast<void *>(&fsdp_test_block));
+  define(native, "fsdp_test_thread", reinterpret_cast<void *>(&fsdp_test_thread));
+  define(native, "fsdp_test_exchange", reinterpret_cast<void *>(&fsdp_test_exchange));
   for (unsigned seed = 1; seed <= 60; ++seed) {
     std::mt19937 random(seed);
     at::manual_seed(seed);

@@ -15,26 +15,30 @@
 
 namespace fsdp {
 
-/// The calls of a function, parsed.
+/// The calls and launches of a function, parsed.
 class Calls {
 public:
-  /// `arguments` are the function's, `body` its calls: one per line.
-  Calls(const std::string &arguments, const std::string &body) {
+  /// `arguments` are the function's, `body` its calls: one per line; `kernels` what it launches.
+  Calls(const std::string &arguments, const std::string &body, const std::string &kernels = "") {
     context.loadDialect<mlir::func::FuncDialect, aten::AtenDialect, FsdpDialect>();
     module = mlir::parseSourceString<mlir::ModuleOp>(
-        "func.func @step(" + arguments + ") {\n" + body + "\nreturn\n}", &context);
+        kernels + "\nfunc.func @step(" + arguments + ") {\n" + body + "\nreturn\n}", &context);
     EXPECT_TRUE(module) << body;
-    if (module)
-      module->walk([&](aten::CallOp call) { calls.push_back(call); });
+    if (!module)
+      return;
+    module->walk([&](aten::CallOp call) { calls.push_back(call); });
+    module->walk([&](LaunchOp launch) { launches.push_back(launch); });
   }
 
   aten::CallOp operator[](size_t i) const { return calls.at(i); }
+  LaunchOp getLaunch(size_t i) const { return launches.at(i); }
   mlir::MLIRContext &getContext() { return context; }
 
 private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::vector<aten::CallOp> calls;
+  std::vector<LaunchOp> launches;
 };
 
 /// A file of this content for the life of the object.

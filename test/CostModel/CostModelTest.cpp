@@ -117,6 +117,47 @@ TEST(CostModel, AProfileComesBeforeTheRoofline) {
 }
 
 // What is given takes the place of what is measured, for everything; nothing given leaves it.
+// A kernel is known by what it computes: a launch of an equal one in another module has its
+// duration, a launch of another one that of its traffic.
+TEST(CostModel, AProfileComesBeforeTheRooflineOfKernels) {
+  const std::string x = "tensor<1024x1024xf32>";
+  auto step = [&](const std::string &name, const std::string &alpha) {
+    return std::make_unique<Calls>(
+        "%x: " + x, "%r = fsdp.launch @" + name + "(%x) fwd in <\"m\"> : (" + x + ") -> " + x,
+        "fsdp.kernel @" + name + " exact {\n^bb0(%a: " + x +
+            "):\n%b = aten.call \"add.Tensor\"(%a, %a, " + alpha + ") fwd in \"\" : (" + x + ", " +
+            x + ") -> " + x + "\nfsdp.yield %b : " + x + "\n}");
+  };
+  std::unique_ptr<Calls> measured = step("first", "1"), equal = step("second", "1"),
+                         other = step("second", "-1");
+  Profile profile;
+  profile.device = "cpu";
+  profile.description = "a CPU, 1 thread";
+  profile.source = "a test";
+  profile.kernels.push_back(
+      {KernelKey::of(measured->getLaunch(0).getDeclaration()), "first", 888, 0.125, 20});
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeProfile(profile, os);
+  TemporaryFile file(text);
+  std::unique_ptr<CostModel> model = create({.profile = file.path});
+  for (int time = 0; time < 2; ++time) { // computed, remembered
+    OperationCost cost = model->getCost(equal->getLaunch(0));
+    EXPECT_EQ(cost.durationNs, 888);
+    EXPECT_EQ(cost.spread, 0.125);
+    EXPECT_EQ(cost.temporaryBytes, 0);
+    EXPECT_EQ(cost.origin, Origin::Measured);
+    EXPECT_EQ(model->getCost(other->getLaunch(0)).origin, Origin::Roofline);
+  }
+  EXPECT_EQ(model->getCost(other->getLaunch(0)).durationNs,
+            create({})->getCost(equal->getLaunch(0)).durationNs);
+  EXPECT_THAT(
+      model->describeSources(),
+      testing::StartsWith("measured on a CPU, 1 thread: 1 of 2 distinct calls; roofline of "));
+  std::unique_ptr<CostModel> given = create({.profile = file.path, .computeJitter = "2"});
+  EXPECT_EQ(given->getCost(equal->getLaunch(0)).spread, 0.02);
+}
+
 TEST(CostModel, GivenJitterReplacesWhatIsMeasured) {
   Calls calls(kArguments, kBody);
   mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());

@@ -13,7 +13,7 @@ static Profile makeProfile() {
   profile.description = "a CPU, 1 thread";
   profile.source = "a test";
   profile.ranks = 2;
-  profile.step = {5e6, 4e6, 5e5, 0, 2.5e5};
+  profile.step = {5e6, 4e6, 3e5, 5e5, 0, 2.5e5};
   ProfiledCall call;
   call.key = {"mm", "default", {{"f32", {8, 16}, {}}, {"f32", {16, 32}, {1, 16}}}, {"%", "%"}};
   call.medianNs = 1234.5;
@@ -21,6 +21,16 @@ static Profile makeProfile() {
   call.samples = 40;
   call.temporaryBytes = 4096;
   profile.calls.push_back(call);
+  ProfiledKernel kernel;
+  kernel.name = "fused_mul_relu";
+  kernel.key = {Rounding::Fast,
+                {{"f32", {8, 16}, {1, 8}}, {"f32", {16}, {}}},
+                {{"f32", {8, 16}, {}}},
+                {"%2 = mul.Tensor(%0, %1)", "%3 = relu.default(%2)", "yield %3"}};
+  kernel.medianNs = 67.5;
+  kernel.spread = 0.04;
+  kernel.samples = 20;
+  profile.kernels.push_back(kernel);
   profile.updates.push_back(
       {OptimizerKind::AdamW, "f32", {{1000, 500, 0.1, 9}, {2000, 900, 0.1, 9}}});
   profile.copies = {{4096, 100, 0.1, 9}};
@@ -43,6 +53,11 @@ TEST(Profile, ReadsWhatItWrites) {
   ASSERT_EQ(read->calls.size(), 1u);
   EXPECT_EQ(read->calls[0].key.str(), "mm.default(%, %) : f32[8,16], f32[16,32]{1,16}");
   EXPECT_EQ(read->calls[0].temporaryBytes, 4096);
+  ASSERT_EQ(read->kernels.size(), 1u);
+  EXPECT_EQ(read->kernels[0].key.str(),
+            "fast(f32[8,16]{1,8}, f32[16]) -> f32[8,16] { %2 = mul.Tensor(%0, %1); %3 = "
+            "relu.default(%2); yield %3 }");
+  EXPECT_EQ(read->kernels[0].medianNs, 67.5);
   EXPECT_EQ(read->updates.at(0).durations.at(1).size, 2000);
 }
 
@@ -72,6 +87,36 @@ TEST(Profile, KeysTellLiteralsShapesStridesAndTypesApart) {
   EXPECT_EQ(key(8), "mul.Tensor(%, 0.10000000000000001) : f32[4,8]");
 }
 
+// Of kernels their bodies tell, by the numbers of operands and results; names and offsets do not.
+TEST(Profile, KeysTellKernelsApart) {
+  auto keyOf = [](const std::string &rounding, const std::string &second, const std::string &body) {
+    std::string types = "(tensor<4x8xf32>, " + second + ")";
+    Calls calls("%x: tensor<4x8xf32>, %y: " + second,
+                "%r = fsdp.launch @k(%x, %y) fwd in <\"m\"> : " + types + " -> tensor<4x8xf32>",
+                "fsdp.kernel @k " + rounding + " {\n^bb0(%a: tensor<4x8xf32>, %b: " + second +
+                    "):\n" + body + "\nfsdp.yield %c : tensor<4x8xf32>\n}");
+    return KernelKey::of(calls.getLaunch(0).getDeclaration()).str();
+  };
+  const std::string plain = "tensor<4x8xf32>", strided = "tensor<4x8xf32, #aten.strides<[1, 4]>>",
+                    moved = "tensor<4x8xf32, #aten.strides<[8, 1], offset = 32>>";
+  auto add = [](const std::string &operands, const std::string &second, const char *alpha) {
+    std::string first = operands == "%b, %a" ? second : "tensor<4x8xf32>";
+    std::string other = operands == "%b, %a" ? "tensor<4x8xf32>" : second;
+    return "%c = aten.call \"add.Tensor\"(" + operands + ", " + alpha + ") fwd in \"\" : (" +
+           first + ", " + other + ") -> tensor<4x8xf32>";
+  };
+  const std::string key = keyOf("exact", plain, add("%a, %b", plain, "1"));
+  EXPECT_EQ(key, "exact(f32[4,8], f32[4,8]) -> f32[4,8] { %2 = add.Tensor(%0, %1, 1); yield %2 }");
+  EXPECT_EQ(keyOf("fast", plain, add("%a, %b", plain, "1")), "fast" + key.substr(5));
+  EXPECT_EQ(keyOf("exact", plain, add("%b, %a", plain, "1")),
+            "exact(f32[4,8], f32[4,8]) -> f32[4,8] { %2 = add.Tensor(%1, %0, 1); yield %2 }");
+  EXPECT_EQ(keyOf("exact", plain, add("%a, %b", plain, "-1")),
+            "exact(f32[4,8], f32[4,8]) -> f32[4,8] { %2 = add.Tensor(%0, %1, -1); yield %2 }");
+  EXPECT_EQ(keyOf("exact", strided, add("%a, %b", strided, "1")),
+            "exact(f32[4,8], f32[4,8]{1,4}) -> f32[4,8] { %2 = add.Tensor(%0, %1, 1); yield %2 }");
+  EXPECT_EQ(keyOf("exact", moved, add("%a, %b", moved, "1")), key);
+}
+
 static std::string errorOf(const std::string &content) {
   TemporaryFile file(content);
   std::string message = messageOf(readProfile(file.path));
@@ -93,16 +138,39 @@ TEST(Profile, ErrorsNameTheFileAndTheField) {
   };
   EXPECT_THAT(errorOf(replaced("\"fsdp-profile\"", "\"fsdp-network\"")),
               HasSubstr("its format is 'fsdp-network', expected 'fsdp-profile'"));
-  EXPECT_THAT(errorOf(replaced("\"version\": 1", "\"version\": 2")),
-              HasSubstr("its version is 2, expected 1"));
-  EXPECT_THAT(errorOf(replaced("\"version\": 1,", "")), HasSubstr("its version is missing"));
+  EXPECT_THAT(errorOf(replaced("\"version\": 2", "\"version\": 3")),
+              HasSubstr("its version is 3, expected 1 to 2"));
+  EXPECT_THAT(errorOf(replaced("\"version\": 2,", "")), HasSubstr("its version is missing"));
   EXPECT_THAT(errorOf(replaced("\"medianNs\": 1234.5", "\"medianNs\": \"fast\"")),
               HasSubstr("calls[0].medianNs"));
   EXPECT_THAT(errorOf(replaced("\"medianNs\": 1234.5", "\"medianNs\": -1")),
               HasSubstr("calls[0].medianNs"));
   EXPECT_THAT(errorOf(replaced("\"temporaryBytes\": 4096", "\"bytes\": 4096")),
               HasSubstr("calls[0].temporaryBytes"));
+  EXPECT_THAT(errorOf(replaced("\"kernels\"", "\"launches\"")), HasSubstr("kernels"));
+  EXPECT_THAT(errorOf(replaced("\"fast\"", "\"rough\"")), HasSubstr("kernels[0].rounding"));
+  EXPECT_THAT(errorOf(replaced("\"medianNs\": 67.5", "\"medianNs\": -1")),
+              HasSubstr("kernels[0].medianNs"));
+  EXPECT_THAT(errorOf(replaced("\"body\"", "\"calls\"")), HasSubstr("kernels[0].body"));
   EXPECT_THAT(errorOf(replaced("\"adamw\"", "\"lion\"")), HasSubstr("updates[0]"));
   EXPECT_THAT(errorOf(replaced("\"elements\": 2000", "\"elements\": 1000")),
               HasSubstr("updates[0].durations[1].elements"));
+}
+
+// A file that was measured before there were kernels.
+TEST(Profile, ReadsVersionOne) {
+  Profile profile = makeProfile();
+  profile.kernels.clear();
+  std::string text = write(profile);
+  for (auto [from, to] : {std::pair("\"version\": 2", "\"version\": 1"),
+                          {"\"kernels\": [],", ""},
+                          {"\"kernelsNs\": 300000,", ""}}) {
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), std::string(from).size(), to);
+  }
+  TemporaryFile file(text);
+  llvm::Expected<Profile> read = readProfile(file.path);
+  ASSERT_TRUE(static_cast<bool>(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(read->calls.size(), 1u);
+  EXPECT_TRUE(read->kernels.empty());
 }

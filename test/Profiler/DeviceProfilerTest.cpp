@@ -3,6 +3,7 @@
 #include "StepProfiler.h"
 
 #include "../runtime/cuda/RecordingCalls.h"
+#include "Steps.h"
 #include "cuda/CudaFakeTransport.h"
 
 #include <gmock/gmock.h>
@@ -47,16 +48,14 @@ public:
   std::vector<std::string> lines;
 };
 
-PlannedStep embeddingStep(int64_t ranks) {
-  llvm::Expected<PlannedStep> step = planStep(INPUTS "/tools/Inputs/embedding_step.mlir", ranks);
-  EXPECT_TRUE(bool(step)) << llvm::toString(step.takeError());
-  return std::move(*step);
+StepOfFile embeddingStep(int64_t ranks) {
+  return readStep("tools/Inputs/embedding_step.mlir", ranks);
 }
 
 std::string failureOf(const std::string &function, int error, unsigned nth = 1) {
   RecordedBackend backend;
   backend.calls.fail(function, error, nth);
-  llvm::Expected<cost::Profile> profile = profileOnDevice(embeddingStep(2), backend, 2);
+  llvm::Expected<cost::Profile> profile = profileOnDevice(embeddingStep(2).planned, backend, 2);
   return profile ? "none" : llvm::toString(profile.takeError());
 }
 
@@ -68,7 +67,8 @@ std::string failureOf(const std::string &function, int error, unsigned nth = 1) 
 TEST(DeviceProfiler, TimesEntriesByEvents) {
   RecordedBackend backend;
   constexpr int kSamples = 3;
-  llvm::Expected<cost::Profile> profile = profileOnDevice(embeddingStep(2), backend, kSamples);
+  llvm::Expected<cost::Profile> profile =
+      profileOnDevice(embeddingStep(2).planned, backend, kSamples);
   ASSERT_TRUE(bool(profile)) << llvm::toString(profile.takeError());
   EXPECT_EQ(profile->ranks, 1);
   ASSERT_EQ(profile->calls.size(), 12u);
@@ -98,11 +98,11 @@ TEST(DeviceProfiler, TimesEntriesByEvents) {
 TEST(DeviceProfiler, IssuesAheadOnlyWhatIsMeasured) {
   RecordedBackend backend;
   constexpr size_t kSamples = 3, kWarmUps = 3, kSizes = 7;
-  PlannedStep step = embeddingStep(2);
+  StepOfFile step = embeddingStep(2);
   size_t entries = 0;
-  for (const fsdp_entry &entry : step.tables.entries)
+  for (const fsdp_entry &entry : step.planned.tables.entries)
     entries += entry.kind != FSDP_VIEW && entry.kind != FSDP_RELEASE && !entry.coalesced;
-  llvm::Expected<cost::Profile> profile = profileOnDevice(step, backend, kSamples);
+  llvm::Expected<cost::Profile> profile = profileOnDevice(step.planned, backend, kSamples);
   ASSERT_TRUE(bool(profile)) << llvm::toString(profile.takeError());
   backend.take();
   size_t chunks = (entries + 31) / 32;
@@ -120,12 +120,34 @@ TEST(DeviceProfiler, IssuesAheadOnlyWhatIsMeasured) {
   EXPECT_EQ(backend.count("cudaGraphLaunch"), kWarmUps + kSamples - 1);
 }
 
+// Generated kernels of a step for GPUs are launched, and are calls of CUDA as all others.
+TEST(DeviceProfiler, TimesKernels) {
+  RecordedBackend backend;
+  StepOfFile step = readStep("tools/Inputs/embedding_step.mlir", 2, FusionChoice::Auto,
+                             [](mlir::ModuleOp module) {
+                               module->setAttr(FsdpDialect::getTargetAttrName(),
+                                               TargetAttr::get(module.getContext(), Target::Cuda));
+                             });
+  fsdp_plan plan = step.planned.getPlan();
+  ASSERT_GT(plan.num_kernels, 0u);
+  backend.calls.plan = &plan;
+  llvm::Expected<cost::Profile> profile = profileOnDevice(step.planned, backend, 3);
+  ASSERT_TRUE(bool(profile)) << llvm::toString(profile.takeError());
+  ASSERT_FALSE(profile->kernels.empty());
+  for (const cost::ProfiledKernel &kernel : profile->kernels) {
+    EXPECT_EQ(kernel.key.rounding, Rounding::Fast) << kernel.key.str();
+    // Elapsed times are floats: on a slow host delays are long, and the last digits coarse.
+    EXPECT_NEAR(kernel.medianNs, 2000, 200) << kernel.key.str();
+    EXPECT_EQ(kernel.samples % 3, 0) << kernel.key.str();
+  }
+  EXPECT_GT(profile->step.kernelsNs, 0);
+}
+
 // Temporaries inside operators are those of the executor's own measurement.
 TEST(DeviceProfiler, FindsTemporaries) {
   RecordedBackend backend;
-  llvm::Expected<PlannedStep> step = planStep(INPUTS "/Inputs/llama.mlir", 2);
-  ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
-  llvm::Expected<cost::Profile> profile = profileOnDevice(*step, backend, 1);
+  StepOfFile step = readStep("Inputs/llama.mlir", 2);
+  llvm::Expected<cost::Profile> profile = profileOnDevice(step.planned, backend, 1);
   ASSERT_TRUE(bool(profile)) << llvm::toString(profile.takeError());
   int64_t largest = 0;
   for (const cost::ProfiledCall &call : profile->calls)

@@ -2,6 +2,8 @@
 
 #include "StepContents.h"
 
+#include "Steps.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,9 +33,8 @@ std::map<int64_t, std::vector<std::byte>> fill(const rt::PlanView &plan, unsigne
 
 // The parameters' pieces of a shard are filled, each shard with other numbers.
 TEST(StepContents, FillsEachShard) {
-  llvm::Expected<PlannedStep> step = planStep(INPUTS "/tools/Inputs/embedding_step.mlir", 2);
-  ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
-  fsdp_plan tables = step->tables.getPlan();
+  StepOfFile step = readStep("tools/Inputs/embedding_step.mlir", 2);
+  fsdp_plan tables = step.planned.getPlan();
   rt::PlanView plan(tables);
   auto first = fill(plan, 0), second = fill(plan, 1);
   size_t bytes = 0, own = 0;
@@ -52,11 +53,20 @@ TEST(StepContents, FillsEachShard) {
   }
 }
 
+// What kernels look up is as bounded as what operators do: inputs do not depend on kernels.
+TEST(StepContents, KnowsWhatKernelsLookUp) {
+  StepOfFile unfused = readStep("tools/Inputs/embedding_step.mlir", 1),
+             fused = readStep("tools/Inputs/embedding_step.mlir", 1, FusionChoice::Fast);
+  fsdp_plan plan = unfused.planned.getPlan(), fusedPlan = fused.planned.getPlan();
+  EXPECT_GT(fusedPlan.num_kernels, 0u);
+  EXPECT_EQ(makeInputs(unfused.planned, rt::PlanView(plan), 7),
+            makeInputs(fused.planned, rt::PlanView(fusedPlan), 7));
+}
+
 // What cannot be written ends it.
 TEST(StepContents, TellsOfFailedWrites) {
-  llvm::Expected<PlannedStep> step = planStep(INPUTS "/tools/Inputs/embedding_step.mlir", 1);
-  ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
-  fsdp_plan tables = step->tables.getPlan();
+  StepOfFile step = readStep("tools/Inputs/embedding_step.mlir", 1);
+  fsdp_plan tables = step.planned.getPlan();
   int writes = 0;
   rt::Status status =
       fillState(rt::PlanView(tables), 0, [&](bool, int64_t, std::span<const std::byte>) {

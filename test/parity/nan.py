@@ -13,9 +13,9 @@ import harness
 from oracle import safetensors_io
 
 RANKS, STEPS, BATCH, DIM = 2, 4, 3, 8
-#: Of a tensor of a batch, and where an operator's call is said to be.
+#: Of a tensor of a batch, and where the call of an operator, or the calls of a kernel, are said to be.
 NUMBERS = BATCH * DIM
-LINE = r" \((?:[\w/]+/)?nan\.py:\d+\)"
+LINE, LINES = (rf" \((?:[\w/]+/)?nan\.py:{lines}\)" for lines in (r"\d+", r"\d+,\d+"))
 
 
 class Block(nn.Module):
@@ -33,7 +33,8 @@ class Block(nn.Module):
         if self.kind == "log":
             y = torch.log(y.relu())
         if self.kind == "sqrt":  # 0 / 0 in backward
-            y = torch.sqrt(y * 0.0)
+            y = y * 0.0
+            y = torch.sqrt(y)
         return x + y
 
 
@@ -115,8 +116,9 @@ class Nan(harness.Case):
 
     def test_backward(self):
         flags = ["--layout", "per-param"]
-        self.finds(rf'step 1, rank 0: kernel \w+ in module "layers\.1"{LINE} in backward: {NUMBERS} NaN and 0 Inf '
-                   rf"among {NUMBERS} numbers, of finite operands", self.compile("", "sqrt", flags=flags))  # fmt: skip
+        self.finds(rf'step 1, rank 0: kernel \w+ of mul, div in module "layers\.1"{LINES} in backward: {NUMBERS} NaN '
+                   rf"and 0 Inf among {NUMBERS} numbers, of finite operands; a step of --fusion off has the kernel's "
+                   "operators one by one", self.compile("", "sqrt", flags=flags))  # fmt: skip
         binary = self.compile("", "sqrt", flags=[*flags, "--fusion", "off"])
         self.finds(rf'step 1, rank 0: aten::div\.Tensor in module "layers\.1"{LINE} in backward: 0 NaN and '
                    rf"{NUMBERS} Inf among {NUMBERS} numbers, of finite operands; NaN begins with "

@@ -39,6 +39,8 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
         points, [&](const SweepPoint &point) { return point.*member != points.front().*member; });
   };
   const bool hasPlaces = differ(&SweepPoint::onHost);
+  const bool hasKernels =
+      llvm::any_of(points, [](const SweepPoint &point) { return point.areKernelsLeftOut; });
   const bool hasReplicas = differ(&SweepPoint::replicas);
   const bool hasMicrobatches = differ(&SweepPoint::microbatches);
   const bool hasSyncs = differ(&SweepPoint::gradientSync);
@@ -50,6 +52,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {hasSyncs ? "reduced" : "", Align::Left},
                    {hasPolicies ? "recompute" : "", Align::Left},
                    {hasPlaces ? "on host" : "", Align::Left},
+                   {hasKernels ? "kernels" : "", Align::Left},
                    {"cap", Align::Right},
                    {"peak", Align::Right},
                    {"step", Align::Right},
@@ -69,9 +72,27 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     std::string sync = hasSyncs ? point.gradientSync : "";
     std::string recompute = hasPolicies ? point.recompute : "";
     std::string onHost = hasPlaces ? describePlaces(point.onHost) : "";
+    std::string kernels = hasKernels ? point.kernels : "";
     if (!point.fits) {
-      table.addRow({point.model, ranks, replicas, microbatches, sync, recompute, onHost,
-                    formatCap(point), "", "", "", "", "", "", "", "", "", "",
+      table.addRow({point.model,
+                    ranks,
+                    replicas,
+                    microbatches,
+                    sync,
+                    recompute,
+                    onHost,
+                    kernels,
+                    formatCap(point),
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
+                    "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
       continue;
@@ -80,14 +101,26 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
       continue;
     double itemsPerSec = point.getItemsPerSec();
     auto perRank = itemsPerSec / static_cast<double>(point.ranks);
-    table.addRow(
-        {point.model, ranks, replicas, microbatches, sync, recompute, onHost, formatCap(point),
-         formatBytes(point.peakBytes), formatTime(point.stepNs),
-         point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
-         formatTime(point.exposedNs), llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
-         point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "", formatCount(std::llround(itemsPerSec)),
-         formatCount(std::llround(perRank)), formatShare(point.getUtilization()),
-         llvm::formatv("{0:f1}", point.getDeviceHoursPerBillion()).str(), ""});
+    table.addRow({point.model,
+                  ranks,
+                  replicas,
+                  microbatches,
+                  sync,
+                  recompute,
+                  onHost,
+                  kernels,
+                  formatCap(point),
+                  formatBytes(point.peakBytes),
+                  formatTime(point.stepNs),
+                  point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
+                  formatTime(point.exposedNs),
+                  llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
+                  point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
+                  formatCount(std::llround(itemsPerSec)),
+                  formatCount(std::llround(perRank)),
+                  formatShare(point.getUtilization()),
+                  llvm::formatv("{0:f1}", point.getDeviceHoursPerBillion()).str(),
+                  ""});
   }
   table.print(os);
   auto isUnknown = [](const SweepPoint &point) { return !point.areTemporariesKnown; };
@@ -100,7 +133,8 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
         "exposed_ns,"
         "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
         "items_per_step,items_per_second,pareto,offload_optimizer,"
-        "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync,offload_activations\n";
+        "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync,offload_activations,"
+        "kernels\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
     std::string model = point.model;
@@ -134,7 +168,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
                             .str()
                       : ",")
        << ',' << point.replicas << ',' << point.microbatches << ',' << point.gradientSync << ','
-       << getPolicy(point.onHost.areActivations) << '\n';
+       << getPolicy(point.onHost.areActivations) << ',' << point.kernels << '\n';
   }
 }
 
@@ -150,6 +184,7 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     out.attribute("recompute", point.recompute);
     out.attribute("offloadOptimizer", getPolicy(point.onHost.isState));
     out.attribute("offloadActivations", getPolicy(point.onHost.areActivations));
+    out.attribute("kernels", point.kernels);
     out.attribute("capBytes",
                   point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));
     out.attribute("fits", point.fits);

@@ -8,6 +8,7 @@
 #include "fsdp/Schedule/Simulate.h"
 #include "fsdp/Transforms/PrepareSearch.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/KernelChoice.h"
 
 #include <algorithm>
 #include <numeric>
@@ -25,6 +26,8 @@ struct MeshProblems {
   std::vector<ScheduleProblem> steps;
   cost::Temporaries temporaries; // beside live bytes
   HostPlaces onHost;
+  FusionChoice kernels = FusionChoice::Off; // not Auto
+  bool areKernelsLeftOut = false;
   bool hasCopies = false; // to and from the host, which are placed for one cap
 };
 
@@ -64,8 +67,11 @@ static LogicalResult buildSteps(MeshProblems &mesh, const cost::CostModel &costs
 /// `point` says on which mesh, and in how many microbatches.
 static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
                                      RecomputePolicy recompute, HostPlaces onHost,
-                                     const cost::CostModel &costs, const SweepOptions &options) {
+                                     FusionChoice kernels, const cost::CostModel &costs,
+                                     const SweepOptions &options) {
   MeshProblems result;
+  result.kernels = resolve(kernels, getTarget(captured));
+  result.areKernelsLeftOut = kernels != options.fusion;
   result.module = captured.clone();
   PipelineOptions pipeline;
   pipeline.config = options.config;
@@ -83,7 +89,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(captured.getContext());
   buildPipeline(manager, pipeline);
-  manager.addPass(createFuse({.fusion = options.fusion}));
+  manager.addPass(createFuse({.fusion = kernels}));
   if (failed(manager.run(*result.module)))
     return failure();
   FailureOr<StepMemory> memory = prepareSearch(*result.module);
@@ -139,6 +145,10 @@ static std::vector<int64_t> chooseCaps(int64_t minimumBytes, int64_t deviceBytes
 static bool hasOptimizerState(ModuleOp module) {
   return llvm::any_of(module.getOps<OptimizerOp>(),
                       [](OptimizerOp op) { return !getStateNames(op).empty(); });
+}
+
+static StringRef nameKernels(FusionChoice kernels) {
+  return kernels == FusionChoice::Off ? "off" : kernels == FusionChoice::Fast ? "fast" : "exact";
 }
 
 static std::string getModuleName(Operation *op) {
@@ -245,6 +255,8 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
   for (int64_t cap : caps) {
     SweepPoint point = common;
     point.onHost = mesh.onHost;
+    point.kernels = nameKernels(mesh.kernels);
+    point.areKernelsLeftOut = mesh.areKernelsLeftOut;
     point.capBytes = cap;
     point.minimumPeakBytes = minimumBytes;
     point.temporaryBytes = mesh.temporaries.scratchBytes;
@@ -303,8 +315,18 @@ static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions 
   return places;
 }
 
+/// With which kernels, and with what on the host, a step is tried: `shard` of these.
+static std::vector<std::pair<FusionChoice, HostPlaces>> listForms(ModuleOp captured,
+                                                                  const SweepOptions &options) {
+  std::vector<std::pair<FusionChoice, HostPlaces>> forms;
+  for (FusionChoice kernels : listKernelChoices(options.fusion, /*hasCap=*/true))
+    for (HostPlaces places : listPlaces(captured, options))
+      forms.emplace_back(kernels, places);
+  return forms;
+}
+
 /// The points of one mesh and number of microbatches, which `common` says, by recomputation and
-/// cap: each with the first places with which it fits.
+/// cap: each in the first form in which it fits.
 static LogicalResult addPoints(ModuleOp captured, SweepPoint common, const cost::CostModel &costs,
                                const SweepOptions &options, Progress &progress,
                                std::vector<SweepPoint> &points) {
@@ -312,12 +334,13 @@ static LogicalResult addPoints(ModuleOp captured, SweepPoint common, const cost:
     common.recompute = name;
     progress.tell(common);
     const size_t first = points.size();
-    for (HostPlaces onHost : listPlaces(captured, options)) {
+    for (auto [kernels, onHost] : listForms(captured, options)) {
       auto ofPolicy = llvm::MutableArrayRef(points).drop_front(first);
       if (!ofPolicy.empty() &&
           llvm::all_of(ofPolicy, [](const SweepPoint &point) { return point.fits; }))
         break;
-      FailureOr<MeshProblems> mesh = shard(captured, common, policy, onHost, costs, options);
+      FailureOr<MeshProblems> mesh =
+          shard(captured, common, policy, onHost, kernels, costs, options);
       if (failed(mesh))
         return failure();
       if (ofPolicy.empty()) {

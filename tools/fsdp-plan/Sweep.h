@@ -34,6 +34,8 @@ struct SweepPoint {
   std::string gradientSync;        // GradientSync, of several microbatches
   std::string recompute;           // RecomputePolicy
   HostPlaces onHost;
+  std::string kernels;             // "exact", "fast", "off"
+  bool areKernelsLeftOut = false;  // "off" as the step fits so only, or needs less so
   int64_t capBytes = 0;            // 0: none
   bool fits = false;
   /// Of any schedule; what else follows is absent where this exceeds the cap.

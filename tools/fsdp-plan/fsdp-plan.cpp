@@ -187,11 +187,12 @@ static int run(Options &options) {
     return llvm::LogicalResult(found);
   };
   showProgress(options.sweep);
+  std::vector<std::unique_ptr<explain::ModuleFile>> files; // whose contexts the costs know
   for (const std::string &path : options.inputs) {
     llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
     if (!file)
       return fail(file.takeError());
-    mlir::ModuleOp module = (*file)->get();
+    mlir::ModuleOp module = files.emplace_back(std::move(*file))->get();
     std::string model = getModelName(options, path);
     if (failed(verifyPhase(module)) ||
         failed(options.fitsBytes > 0

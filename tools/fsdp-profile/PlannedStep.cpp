@@ -5,22 +5,20 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Export/LowerToPlan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
-#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace fsdp;
+using profile::PlannedStep;
 
-static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks) {
+static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks, FusionChoice fusion) {
   switch (phase) {
   case ModulePhase::Captured: {
     PipelineOptions options;
     options.mesh = "dp=" + std::to_string(ranks);
-    options.fusion = FusionChoice::Off;
+    options.fusion = fusion;
     buildPipeline(manager, options);
     return;
   }
@@ -29,6 +27,7 @@ static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks) {
     manager.addPass(createAssignStreams());
     [[fallthrough]];
   case ModulePhase::Scheduled:
+    manager.addPass(createFuse({.fusion = fusion}));
     manager.addPass(createPlanMemory());
     [[fallthrough]];
   case ModulePhase::Planned:
@@ -36,59 +35,86 @@ static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks) {
   }
 }
 
-/// The lowering makes one entry per call, in program order.
-static std::vector<aten::CallOp> matchCalls(ModuleOp module, const PlanTables &tables) {
-  std::vector<aten::CallOp> calls(tables.entries.size());
+/// The lowering makes one entry per call and launch, in program order.
+static std::vector<Operation *> matchOperations(ModuleOp module, const PlanTables &tables) {
+  std::vector<Operation *> operations(tables.entries.size());
+  auto isOfOperation = [](const fsdp_entry &entry) {
+    return entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW || entry.kind == FSDP_KERNEL;
+  };
   size_t entry = 0;
-  module.walk([&](aten::CallOp call) {
-    while (tables.entries[entry].kind != FSDP_CALL && tables.entries[entry].kind != FSDP_VIEW)
+  for (auto function : module.getOps<func::FuncOp>())
+    function.walk([&](Operation *op) {
+      if (!isa<aten::CallOp, LaunchOp>(op))
+        return;
+      while (!isOfOperation(tables.entries[entry]))
+        ++entry;
+      if (tables.entries[entry].kind != FSDP_VIEW)
+        operations[entry] = op;
       ++entry;
-    if (tables.entries[entry].kind == FSDP_CALL)
-      calls[entry] = call;
-    ++entry;
-  });
-  return calls;
+    });
+  return operations;
 }
 
-llvm::Expected<profile::PlannedStep> fsdp::profile::planStep(const std::string &file,
-                                                             int64_t ranks) {
-  DialectRegistry registry;
-  registry.insert<func::FuncDialect, aten::AtenDialect, FsdpDialect>();
-  PlannedStep step;
-  step.context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  step.context->printOpOnDiagnostic(false);
+static llvm::Error compileKernels(PlannedStep &step) {
+  llvm::Expected<codegen::NativeKernels> native = codegen::NativeKernels::create();
+  if (!native)
+    return native.takeError();
+  step.native = std::move(*native);
+  if (llvm::Error error = step.native->add(step.tables.kernelCode))
+    return error;
+  for (const std::string &name : step.tables.kernelFunctions) {
+    llvm::Expected<fsdp_kernel_function> function = step.native->lookup(name);
+    if (!function)
+      return function.takeError();
+    step.kernelFunctions.push_back(*function);
+  }
+  return llvm::Error::success();
+}
 
-  std::string error;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = mlir::openInputFile(file, &error);
-  if (!buffer)
-    return llvm::createStringError(error);
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  SourceMgrDiagnosticHandler diagnostics(sources, step.context.get());
-  auto fail = [&] { return llvm::createStringError("'" + file + "' is no step that can be run"); };
-  step.module = parseSourceFile<ModuleOp>(sources, step.context.get());
-  if (!step.module)
-    return fail();
-  FailureOr<Step> declarations = Step::collect(*step.module);
+bool fsdp::profile::hasKernels(ModuleOp module) { return !module.getOps<KernelOp>().empty(); }
+
+/// Of the choices of kernels, the one for a module of this phase.
+static llvm::Expected<FusionChoice> chooseKernels(ModuleOp module, ModulePhase phase,
+                                                  FusionChoice fusion) {
+  if (fusion == FusionChoice::Auto)
+    return profile::hasKernels(module) || phase >= ModulePhase::Scheduled ? FusionChoice::Off
+                                                                          : fusion;
+  if (profile::hasKernels(module))
+    return llvm::createStringError("--fusion is of steps without kernels, but this one has been "
+                                   "fused before; profile the captured step");
+  if (fusion != FusionChoice::Off && phase == ModulePhase::Planned)
+    return llvm::createStringError("--fusion is of steps whose memory is not planned yet, but this "
+                                   "one is planned, without kernels");
+  return fusion;
+}
+
+llvm::Expected<PlannedStep> fsdp::profile::planStep(ModuleOp module, int64_t ranks,
+                                                    FusionChoice fusion) {
+  auto fail = [] { return llvm::createStringError("this is no step that can be run"); };
+  FailureOr<Step> declarations = Step::collect(module);
   if (failed(declarations))
     return fail();
-  if (!step.module->getOps<KernelOp>().empty())
-    return llvm::createStringError("'" + file +
-                                   "' has generated kernels (--fusion), which run in native code "
-                                   "alone; profile the captured step, or one of --fusion off");
-  ModulePhase phase = getPhase(*step.module);
+  ModulePhase phase = getPhase(module);
   int64_t ownRanks = declarations->getWorldSize();
   if (phase != ModulePhase::Captured && ranks != 0 && ranks != ownRanks)
-    return llvm::createStringError("--ranks " + std::to_string(ranks) + ": the step in '" + file +
-                                   "' is made for " + std::to_string(ownRanks));
-  PassManager manager(step.context.get());
-  addPasses(manager, phase, std::max<int64_t>(ranks, 1));
+    return llvm::createStringError("--ranks " + std::to_string(ranks) +
+                                   ", but the step is made for " + std::to_string(ownRanks));
+  llvm::Expected<FusionChoice> kernels = chooseKernels(module, phase, fusion);
+  if (!kernels)
+    return kernels.takeError();
+  PlannedStep step;
+  step.module = module.clone();
+  PassManager manager(module.getContext());
+  addPasses(manager, phase, std::max<int64_t>(ranks, 1), *kernels);
   if (failed(manager.run(*step.module)))
     return fail();
   FailureOr<PlanTables> tables = lowerToPlan(*step.module);
   if (failed(tables))
     return fail();
   step.tables = std::move(*tables);
-  step.calls = matchCalls(*step.module, step.tables);
+  step.operations = matchOperations(*step.module, step.tables);
+  if (step.hasKernels())
+    if (llvm::Error error = compileKernels(step))
+      return error;
   return step;
 }

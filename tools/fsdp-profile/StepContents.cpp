@@ -21,7 +21,7 @@ namespace {
 /// Operand `index` of an operator holds indices into a dimension of operand `table`.
 struct IndexUse {
   unsigned index, table;
-  int dimension; // -1: given by an argument; take the smallest
+  int dimension; // -1: the second argument, or any
 };
 
 class Filler {
@@ -100,18 +100,29 @@ static std::optional<int64_t> findBound(Value input) {
   llvm::DenseSet<Value> seen = {input};
   while (!worklist.empty())
     for (OpOperand &use : worklist.pop_back_val().getUses()) {
+      if (auto launch = dyn_cast<LaunchOp>(use.getOwner())) {
+        Value inside = launch.getDeclaration().getBody().getArgument(use.getOperandNumber());
+        if (seen.insert(inside).second)
+          worklist.push_back(inside);
+        continue;
+      }
       auto call = dyn_cast<aten::CallOp>(use.getOwner());
       if (!call)
         continue;
       const IndexUse *rule = lookupIndexUse(call.getBaseName());
       if (rule && use.getOperandNumber() >= rule->index) {
         auto table = cast<RankedTensorType>(call.getOperand(rule->table).getType());
-        int64_t dimension = std::min<int64_t>(rule->dimension, table.getRank() - 1);
+        int64_t dimension = rule->dimension;
+        if (auto given = dyn_cast<IntegerAttr>(call.getArgs()[1]); given && dimension < 0)
+          dimension = given.getInt() + (given.getInt() < 0 ? table.getRank() : 0);
+        dimension = std::min(dimension, table.getRank() - 1);
         int64_t size = dimension < 0 ? *llvm::min_element(table.getShape())
                                      : table.getDimSize(static_cast<unsigned>(dimension));
         bound = std::min(size, bound.value_or(size));
         continue;
       }
+      if (call.getBaseName() == "clamp_max") // whose results have a bound of their own
+        continue;
       for (Value result : call.getResults())
         if (auto type = dyn_cast<RankedTensorType>(result.getType());
             type && type.getElementType().isInteger(64) && seen.insert(result).second)

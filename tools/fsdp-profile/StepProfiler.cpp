@@ -38,6 +38,23 @@ struct Figures {
   double meanSpread() const { return spread / static_cast<double>(places); }
 };
 
+/// Figures by what is measured, in the order of the program.
+template <typename Key> struct Table {
+  struct Row {
+    Key key;
+    Figures figures;
+  };
+  std::vector<Row> rows;
+  llvm::StringMap<size_t> rowOf; // by the key's text
+
+  Row &operator[](Key key) {
+    auto [slot, isNew] = rowOf.try_emplace(key.str(), rows.size());
+    if (isNew)
+      rows.push_back({std::move(key), {}});
+    return rows[slot->second];
+  }
+};
+
 } // namespace
 
 /// Runs all ranks to their end. The failure of one is told to the others; the first of all is
@@ -109,8 +126,9 @@ static void addUpdates(const llvm::MapVector<std::pair<uint32_t, int64_t>, Figur
 /// Sorts the entries' durations into calls, updates and the parts of the step.
 static void collect(const PlannedStep &step, const fsdp_plan &plan,
                     const std::vector<RankSamples> &ranks, cost::Profile &profile) {
-  llvm::MapVector<llvm::StringRef, Figures, llvm::StringMap<unsigned>> calls;
-  llvm::StringMap<cost::ProfileKey> keys;
+  Table<cost::ProfileKey> calls;
+  Table<cost::KernelKey> kernels;
+  llvm::StringMap<std::string> kernelNames;                       // by the key's text
   llvm::MapVector<std::pair<uint32_t, int64_t>, Figures> updates; // by dtype and elements
   for (uint32_t i = 0; i < plan.num_entries; ++i) {
     std::optional<cost::SizedDuration> duration = summarizeEntry(ranks, i);
@@ -119,9 +137,8 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
     const fsdp_entry &entry = plan.entries[i];
     switch (entry.kind) {
     case FSDP_CALL: {
-      cost::ProfileKey key = cost::ProfileKey::of(step.calls[i]);
-      auto [slot, isNew] = keys.try_emplace(key.str(), std::move(key));
-      Figures &figures = calls[slot->first()];
+      auto call = llvm::cast<aten::CallOp>(step.operations[i]);
+      Figures &figures = calls[cost::ProfileKey::of(call)].figures;
       figures.add(*duration);
       // The choice of a kernel depends on the machine and on time: ranks may differ.
       int64_t temporaryBytes = 0;
@@ -129,6 +146,14 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
         temporaryBytes = std::max(temporaryBytes, rank.temporaryBytes[i]);
       figures.temporaryBytes = std::max(figures.temporaryBytes, temporaryBytes);
       profile.step.callsNs += duration->medianNs;
+      break;
+    }
+    case FSDP_KERNEL: {
+      KernelOp kernel = llvm::cast<LaunchOp>(step.operations[i]).getDeclaration();
+      auto &row = kernels[cost::KernelKey::of(kernel)];
+      row.figures.add(*duration);
+      kernelNames.try_emplace(row.key.str(), kernel.getSymName().str());
+      profile.step.kernelsNs += duration->medianNs;
       break;
     }
     case FSDP_PARTIAL_NORM:
@@ -151,9 +176,12 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
       profile.step.collectivesNs += duration->medianNs;
     }
   }
-  for (const auto &[text, figures] : calls)
-    profile.calls.push_back({keys.lookup(text), figures.meanNs(), figures.meanSpread(),
-                             figures.samples, figures.temporaryBytes});
+  for (const auto &[key, figures] : calls.rows)
+    profile.calls.push_back(
+        {key, figures.meanNs(), figures.meanSpread(), figures.samples, figures.temporaryBytes});
+  for (const auto &[key, figures] : kernels.rows)
+    profile.kernels.push_back({key, kernelNames.lookup(key.str()), figures.meanNs(),
+                               figures.meanSpread(), figures.samples});
   addUpdates(updates, static_cast<OptimizerKind>(plan.optimizer.kind), profile);
   std::vector<double> steps;
   for (const RankSamples &rank : ranks) {
@@ -197,7 +225,7 @@ static llvm::Error checkMemory(const fsdp_plan &plan) {
 
 llvm::Expected<cost::Profile> fsdp::profile::profileOnCpus(const PlannedStep &step,
                                                            const CpuOptions &options) {
-  fsdp_plan plan = step.tables.getPlan();
+  fsdp_plan plan = step.getPlan();
   if (llvm::Error error = checkMemory(plan))
     return error;
   auto communicators =
@@ -236,7 +264,7 @@ static rt::Status runOnDevice(RankProfiler &rank, rt::DeviceBackend &backend, rt
 
 llvm::Expected<cost::Profile>
 fsdp::profile::profileOnDevice(const PlannedStep &step, rt::DeviceBackend &backend, int samples) {
-  fsdp_plan plan = step.tables.getPlan();
+  fsdp_plan plan = step.getPlan();
   rt::PlanView view(plan);
   auto failed = [](const rt::Status &status) {
     const std::string &message = status.message();

@@ -26,8 +26,8 @@ struct CpuOptions {
   Clock clock = Clock::Wall;
 };
 
-/// The calls, updates, copies and times of the step, all of whose ranks run at the same time, each
-/// on a thread of this process. An error names the rank's failure.
+/// The calls, kernels, updates, copies and times of the step, all of whose ranks run at the same
+/// time, each on a thread of this process. An error names the rank's failure.
 llvm::Expected<cost::Profile> profileOnCpus(const PlannedStep &step, const CpuOptions &options);
 
 /// The same on the first device of `backend`, as rank 0 of the step's ranks; collectives copy what

@@ -1,14 +1,17 @@
 //===- fsdp-profile.cpp - Measures what a step's operations cost -----------===//
 
 #include "../FatalErrors.h"
+#include "../FusionFlag.h"
 #include "../Version.h"
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
 #include "StepProfiler.h"
 #include "executor/OperatorLibrary.h"
 #include "fsdp/CostModel/Device.h"
+#include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <CLI/CLI.hpp>
@@ -24,6 +27,7 @@ namespace {
 struct Options {
   std::string input, output, device = "cpu", roofline, communicator, clock = "wall";
   std::vector<std::string> libraries; // of operators
+  FusionChoice fusion = FusionChoice::Auto;
   bool collectives = false;
   int64_t ranks = 0;
   int threads = 1, samples = 20;
@@ -84,9 +88,48 @@ static llvm::Expected<cost::Profile> measureOnGpu(const profile::PlannedStep &st
   if (!profile)
     return profile.takeError();
   profile->device = gpu.roofline;
-  profile->description =
-      gpu.name + ", rank 0 of " + std::to_string(step.tables.getPlan().world_size);
+  profile->description = gpu.name + ", rank 0 of " + std::to_string(step.getPlan().world_size);
   return profile;
+}
+
+static llvm::Expected<cost::Profile>
+measure(const profile::PlannedStep &step, const std::optional<Gpu> &gpu, const Options &options) {
+  return gpu ? measureOnGpu(step, *gpu, options) : measureOnCpus(step, options);
+}
+
+static void printParts(const cost::Profile &profile) {
+  const cost::ProfiledStep &parts = profile.step;
+  llvm::errs() << "fsdp-profile: step " << milliseconds(parts.durationNs) << " on " << profile.ranks
+               << (profile.ranks == 1 ? " rank: " : " ranks: ") << profile.calls.size()
+               << " distinct calls " << milliseconds(parts.callsNs);
+  if (!profile.kernels.empty())
+    llvm::errs() << ", " << profile.kernels.size() << " distinct kernels "
+                 << milliseconds(parts.kernelsNs);
+  llvm::errs() << ", updates " << milliseconds(parts.updatesNs) << ", copies "
+               << milliseconds(parts.copiesNs) << ", collectives "
+               << milliseconds(parts.collectivesNs) << '\n';
+}
+
+/// Adds the calls that the step has without kernels only: a search tries that form too, where
+/// kernels do not fit a cap. A step that cannot run so, for lack of memory, stays without them.
+static void addCallsWithoutKernels(cost::Profile &profile, mlir::ModuleOp module,
+                                   const std::optional<Gpu> &gpu, const Options &options) {
+  llvm::Expected<profile::PlannedStep> step =
+      profile::planStep(module, options.ranks, FusionChoice::Off);
+  llvm::Expected<cost::Profile> unfused = step ? measure(*step, gpu, options) : step.takeError();
+  if (!unfused) {
+    llvm::errs() << "fsdp-profile: warning: the operators that kernels stand for are not measured: "
+                 << llvm::toString(unfused.takeError()) << '\n';
+    return;
+  }
+  llvm::StringSet<> known;
+  for (const cost::ProfiledCall &call : profile.calls)
+    known.insert(call.key.str());
+  const size_t before = profile.calls.size();
+  llvm::copy_if(unfused->calls, std::back_inserter(profile.calls),
+                [&](const cost::ProfiledCall &call) { return !known.contains(call.key.str()); });
+  llvm::errs() << "fsdp-profile: without kernels: step " << milliseconds(unfused->step.durationNs)
+               << ", " << profile.calls.size() - before << " more distinct calls\n";
 }
 
 static int profileStep(const Options &options) {
@@ -103,24 +146,27 @@ static int profileStep(const Options &options) {
   for (const std::string &library : options.libraries)
     if (rt::Status status = rt::loadOperatorLibrary(library); !status.ok())
       return fail(status.message());
-  llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
-  if (!step)
-    return fail(step.takeError());
+  auto file = explain::ModuleFile::read(options.input);
+  if (!file)
+    return fail(file.takeError());
+  mlir::ModuleOp module = (*file)->get();
+  std::optional<profile::PlannedStep> step;
+  if (auto planned = profile::planStep(module, options.ranks, options.fusion))
+    step = std::move(*planned);
+  else
+    return fail("'" + options.input + "': " + llvm::toString(planned.takeError()));
   // The file is opened before anything is measured.
   llvm::Error error = writeFile(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
-    llvm::Expected<cost::Profile> profile =
-        gpu ? measureOnGpu(*step, *gpu, options) : measureOnCpus(*step, options);
+    llvm::Expected<cost::Profile> profile = measure(*step, gpu, options);
     if (!profile)
       return profile.takeError();
     profile->source = profile::describeVersions();
+    printParts(*profile);
+    const bool isFusedHere = step->hasKernels() && !profile::hasKernels(module);
+    step.reset(); // two steps may need more memory than there is
+    if (isFusedHere)
+      addCallsWithoutKernels(*profile, module, gpu, options);
     cost::writeProfile(*profile, os);
-    const cost::ProfiledStep &parts = profile->step;
-    llvm::errs() << "fsdp-profile: step " << milliseconds(parts.durationNs) << " on "
-                 << profile->ranks << (profile->ranks == 1 ? " rank: " : " ranks: ")
-                 << profile->calls.size() << " distinct calls " << milliseconds(parts.callsNs)
-                 << ", updates " << milliseconds(parts.updatesNs) << ", copies "
-                 << milliseconds(parts.copiesNs) << ", collectives "
-                 << milliseconds(parts.collectivesNs) << '\n';
     return llvm::Error::success();
   });
   return error ? fail(std::move(error)) : 0;
@@ -211,7 +257,7 @@ int main(int argc, char **argv) {
                                "Step of any phase, text or bytecode; - is standard input");
   app.add_option("-o,--output", options.output, "JSON file to write; - is standard output")
       ->required();
-  auto *collectives =
+  CLI::Option *collectives =
       app.add_flag("--collectives", options.collectives, "Measure collectives instead of a step")
           ->excludes(input);
   app.add_option("--ranks", options.ranks,
@@ -244,6 +290,11 @@ int main(int argc, char **argv) {
                  "once for each")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile)
+      ->excludes(collectives);
+  addFusionFlag(app, options.fusion,
+                "Which elementwise operators of a step without kernels become generated ones: off, "
+                "exact, fast, or auto: of captured and sharded steps those of fsdpc. The operators "
+                "that kernels stand for are measured by themselves, too")
       ->excludes(collectives);
   app.add_option("--samples", options.samples, "Measured steps, or collectives of each size")
       ->check(CLI::Range(1, 1000000))

@@ -88,9 +88,7 @@ def make_formats(tools: pathlib.Path, folder: pathlib.Path, python: str) -> list
     text = [folder / "sharded.mlir", folder / "scheduled.mlir", folder / "planned.mlir"]
     lowered = [[str(compiler), "FILE", "--object", "-o", "out.o"]]
     profile = folder / "profile.json"
-    # What a step with kernels takes is not measured.
-    run(opt, step, "--fsdp-pipeline=mesh=dp=2 fusion=off", "-o", folder / "unfused.mlir")
-    run(tools / "fsdp-profile", folder / "unfused.mlir", "--ranks", "2", "--samples", "1", "-o", profile)
+    run(tools / "fsdp-profile", step, "--ranks", "2", "--samples", "1", "-o", profile)
     scheduled = str(folder / "scheduled.mlir")
     return [
         Format("pt", ".pt", read(model), mutate.mutate_zip, [[str(capture), "FILE", *inputs, "--weights", "out.safetensors", "-o", "out.mlir"]]),

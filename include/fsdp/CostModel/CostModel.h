@@ -22,7 +22,7 @@ namespace fsdp::cost {
 
 /// Where a figure comes from.
 enum class Origin : uint8_t {
-  Measured, // a profile's entry for this operator, these shapes and dtypes, this device
+  Measured, // a profile's entry for this operator or kernel, shapes and dtypes, this device
   Roofline  // arithmetic and bytes over the device's rates
 };
 
@@ -53,7 +53,8 @@ struct CostOptions {
   std::string computeJitter = {}, networkJitter = {};
 };
 
-/// Not thread-safe: answers are remembered.
+/// Not thread-safe: answers are remembered, by what is unique in a context. A context that was
+/// asked about lives until the last question.
 class CostModel {
 public:
   virtual ~CostModel() = default;
@@ -63,7 +64,7 @@ public:
 
   /// A view costs nothing. Constant time for a call like one that was asked for before.
   virtual OperationCost getCost(aten::CallOp call) const = 0;
-  /// A generated kernel takes as long as moving its operands and results.
+  /// A generated kernel that was not measured takes as long as moving its operands and results.
   virtual OperationCost getCost(LaunchOp launch) const = 0;
   /// What a call's products, convolutions and attention take at the device's peak, nanoseconds; 0
   /// where it has none.
@@ -99,8 +100,9 @@ public:
   /// Of these, what the driver and libraries take before a step begins.
   virtual int64_t getReservedBytes() const = 0;
 
-  /// Of the calls that were asked for, for reports: "measured on AMD EPYC, 1 thread: 181 of 204
-  /// distinct calls; roofline of one thread of a server CPU: 23; network shared-memory (...)".
+  /// Of the calls and launches that were asked for, for reports: "measured on AMD EPYC, 1 thread:
+  /// 181 of 204 distinct calls; roofline of one thread of a server CPU: 23; network shared-memory
+  /// (...)".
   virtual std::string describeSources() const = 0;
 };
 

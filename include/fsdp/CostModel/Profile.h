@@ -1,8 +1,9 @@
 //===- Profile.h - Measured durations of a step's operations -----*- C++ -*-===//
 //
 // What fsdp-profile writes and CostModel reads: one entry per distinct call (operator, operands'
-// shapes, strides and dtypes, literals), and curves over the size for optimizer updates and copies.
-// The JSON schema is in docs/costs.md.
+// shapes, strides and dtypes, literals), one per distinct generated kernel (the same, and what its
+// body computes), and curves over the size for optimizer updates and copies. The JSON schema is in
+// docs/costs.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,9 +21,9 @@
 
 namespace fsdp::cost {
 
-/// An operand's type; strides (elements) are empty if it is contiguous. Offsets into a storage do
+/// A tensor's type; strides (elements) are empty if it is contiguous. Offsets into a storage do
 /// not matter for time.
-struct ProfiledOperand {
+struct ProfiledTensor {
   std::string dtype; // as in the IR: "f32", "i64", "i1"
   std::vector<int64_t> shape, strides;
 };
@@ -30,7 +31,7 @@ struct ProfiledOperand {
 /// What distinguishes one call from another, as far as its duration goes.
 struct ProfileKey {
   std::string op, overload; // "mm", "default"
-  std::vector<ProfiledOperand> operands;
+  std::vector<ProfiledTensor> operands;
   std::vector<std::string> arguments; // in the schema's order, as in the IR; "%" is an operand
 
   static ProfileKey of(aten::CallOp call);
@@ -46,6 +47,26 @@ struct ProfiledCall {
   int64_t temporaryBytes = 0; // allocated and freed inside the operator
 };
 
+/// What distinguishes one generated kernel from another, as far as its duration goes.
+struct KernelKey {
+  Rounding rounding = Rounding::Exact;
+  std::vector<ProfiledTensor> operands, results;
+  /// A call per line, whose operands are numbered first: "%2 = add.Tensor(%0, %1, 1)"; at the end
+  /// what is stored: "yield %2".
+  std::vector<std::string> body;
+
+  static KernelKey of(KernelOp kernel);
+  /// The key as one line: `exact(f32[8], f32[8]) -> f32[8] { %2 = ...; yield %2 }`.
+  std::string str() const;
+};
+
+struct ProfiledKernel {
+  KernelKey key;
+  std::string name;                // for people
+  double medianNs = 0, spread = 0; // as of a call; a kernel allocates nothing
+  int64_t samples = 0;
+};
+
 /// Updates of one optimizer and dtype, by elements of the shard, increasing.
 struct ProfiledUpdate {
   OptimizerKind optimizer = OptimizerKind::AdamW;
@@ -57,7 +78,7 @@ struct ProfiledUpdate {
 /// table explains.
 struct ProfiledStep {
   double durationNs = 0;
-  double callsNs = 0, updatesNs = 0, copiesNs = 0;
+  double callsNs = 0, kernelsNs = 0, updatesNs = 0, copiesNs = 0;
   double collectivesNs = 0; // where they start, beside nothing
   int64_t scratchBytes = 0; // the executor's area for temporaries, beside the arena
 };
@@ -68,7 +89,8 @@ struct Profile {
   std::string source;      // the program and its versions
   int64_t ranks = 1;       // that ran at the same time on this host
   ProfiledStep step;
-  std::vector<ProfiledCall> calls;
+  std::vector<ProfiledCall> calls; // also those that the step has only without kernels
+  std::vector<ProfiledKernel> kernels;
   std::vector<ProfiledUpdate> updates;
   std::vector<SizedDuration> copies; // by bytes, increasing
 };

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 20u
+#define FSDP_PLAN_ABI_VERSION 21u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -344,6 +344,8 @@ typedef struct fsdp_kernel {
   int64_t grain; /* units that are worth a thread: at least 1 */
   /* In a plan with `gpu_code`: how many blocks of how many threads a launch has; else 0. */
   uint32_t gpu_blocks, gpu_threads;
+  uint32_t operators; /* string, for people: what it was made of, each once: "mul, add" */
+  uint32_t reserved;
 } fsdp_kernel;
 
 /* Computes units [begin, end) of a kernel from the addresses of its inputs' and outputs' first

@@ -151,14 +151,14 @@ TEST(CudaExecutor, FailedGeneratedKernelsAreErrors) {
             "the plan's generated kernels cannot be loaded: cuda error 218: ptxas application ptx "
             "input, line 1; fatal");
   EXPECT_EQ(errorOf("cudaLibraryGetKernel", cudaErrorSymbolNotFound),
-            "kernel kernel in module \"\": cudaLibraryGetKernel: cuda error 500");
+            "kernel kernel of mul, add in module \"\": cudaLibraryGetKernel: cuda error 500");
   EXPECT_THAT(errorOf("cudaLaunchKernel", cudaErrorLaunchOutOfResources),
               HasSubstr("the kernel kernel: cuda error 701"));
   forCpus.builder.gpuCode.clear();
   RecordedRanks ranks;
-  EXPECT_EQ(
-      ranks.run(forCpus.finish(), 1)[0].status.message(),
-      "kernel kernel in module \"\": generated for CPUs; capture the step with --target cuda");
+  EXPECT_EQ(ranks.run(forCpus.finish(), 1)[0].status.message(),
+            "kernel kernel of mul, add in module \"\": generated for CPUs; capture the step with "
+            "--target cuda");
 }
 
 // Clipping needs no host: the factor stays on the device, in a graph too. That of the norm's parts

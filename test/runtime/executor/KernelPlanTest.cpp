@@ -16,7 +16,8 @@ struct SmallKernelPlan : SmallPlan {
 } // namespace
 
 TEST(PlanTest, Kernels) {
-  SmallKernelPlan good, target, arguments, results, beyond, undefined, units, grain, code;
+  SmallKernelPlan good, target, arguments, results, beyond, undefined, units, grain, code,
+      operators;
   EXPECT_EQ(good.error(), "");
   target.firstOf(FSDP_KERNEL).target = 1;
   EXPECT_NE(target.error().find("kernel 1 of 1"), std::string::npos) << target.error();
@@ -32,6 +33,8 @@ TEST(PlanTest, Kernels) {
   EXPECT_NE(beyond.error(), "");
   code.builder.kernelTable[0].code = 1u << 20;
   EXPECT_NE(code.error().find("kernel 0"), std::string::npos) << code.error();
+  operators.builder.kernelTable[0].operators = 1u << 20;
+  EXPECT_NE(operators.error().find("kernel 0"), std::string::npos) << operators.error();
   undefined.builder.valueTable.back().offset = -1;
   EXPECT_NE(undefined.error().find("a result of a kernel has no place in the arena"),
             std::string::npos)

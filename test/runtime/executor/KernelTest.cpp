@@ -67,6 +67,7 @@ TEST(KernelTest, NeedsNativeCode) {
   fsdp_plan tables = plan.builder.finish(plan.loss);
   tables.kernel_functions = nullptr;
   SingleRank rank(tables);
-  EXPECT_EQ(rank.status().message(), "kernel kernel in module \"\": the plan has no native code; "
-                                     "link it by fsdp-compile");
+  EXPECT_EQ(rank.status().message(),
+            "kernel kernel of mul, add in module \"\": the plan has no native code; "
+            "link it by fsdp-compile");
 }

@@ -190,9 +190,9 @@ fsdp_entry &PlanBuilder::view(const std::string &name, const std::string &overlo
 fsdp_entry &PlanBuilder::kernel(fsdp_kernel_function function, int64_t units,
                                 const std::vector<uint32_t> &inputs, std::vector<int64_t> results) {
   auto index = static_cast<uint32_t>(kernelTable.size());
-  kernelTable.push_back({addString("kernel"), addString("code"),
-                         static_cast<uint32_t>(inputs.size()),
-                         static_cast<uint32_t>(results.size()), units, 1, 0, 0});
+  kernelTable.push_back(
+      {addString("kernel"), addString("code"), static_cast<uint32_t>(inputs.size()),
+       static_cast<uint32_t>(results.size()), units, 1, 0, 0, addString("mul, add"), 0});
   kernelFunctions.insert(kernelFunctions.end(), FSDP_NUM_KERNEL_LEVELS, function);
   auto first = static_cast<uint32_t>(argumentTable.size());
   for (uint32_t input : inputs)

@@ -6,7 +6,7 @@ const rankCounts = [...new Set(D.points.map((p) => p.ranks))].sort((a, b) => a -
 const item = D.points.length ? D.points[0].item : "samples";
 const onHost = (p) => [["state", p.offloadOptimizer], ["activations", p.offloadActivations]].filter((x) => x[1] === "all").map((x) => x[0]).join(", ") || "-";
 const differs = (get) => new Set(D.points.map(get)).size > 1;
-const placesDiffer = differs(onHost);
+const placesDiffer = differs(onHost), kernelsDiffer = differs((p) => p.kernels);
 const replicasDiffer = differs((p) => p.replicas), microbatchesDiffer = differs((p) => p.microbatches);
 const syncsDiffer = differs((p) => p.gradientSync || "");
 const microbatchNs = (p) => p.stepNs / p.microbatches;
@@ -181,6 +181,7 @@ function showPoint(p, colour, event) {
   if (p.replicas > 1) facts.unshift(["replicas", countText(p.replicas)]);
   if (p.microbatches > 1) facts.unshift(["microbatches, reduced", countText(p.microbatches) + ", " + p.gradientSync]);
   if (placesDiffer) facts.push(["on host", onHost(p)]);
+  if (kernelsDiffer) facts.push(["kernels", p.kernels]);
   if (p.percentile95Ns) facts.push(["95th percentile", timeText(p.percentile95Ns)]);
   if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
   showTip(meshName(p), facts, event.clientX, event.clientY, colour);
@@ -197,7 +198,7 @@ function fillTable() {
   lineOf.clear();
   const hasJitter = D.points.some((p) => p.percentile95Ns), num = (name) => [name, "num"];
   const before = [["model", "name"], num("ranks"), ...(replicasDiffer ? [num("replicas")] : []), ...(microbatchesDiffer ? [num("microbatches")] : []),
-    ...(syncsDiffer ? [["reduced"]] : []), ["recompute"], ...(placesDiffer ? [["on host"]] : []), num("cap")];
+    ...(syncsDiffer ? [["reduced"]] : []), ["recompute"], ...(placesDiffer ? [["on host"]] : []), ...(kernelsDiffer ? [["kernels"]] : []), num("cap")];
   const figures = [num("peak"), num("step"), ...(hasJitter ? [num("95 %")] : []), num("exposed"), num("× bound"), num("FSDP2's order"), num(item + "/s"),
     num("per rank"), num("MFU"), num("h / 10⁹")];
   const body = make("tbody");
@@ -206,7 +207,8 @@ function fillTable() {
     if (p.fits && !p.pareto && !element("all").checked) continue;
     const recompute = make("span", p.recompute), line = makeLine(p.fits ? [...before, ...figures] : before,
       [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []),
-        ...(syncsDiffer ? [p.gradientSync || ""] : []), recompute, ...(placesDiffer ? [onHost(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none",
+        ...(syncsDiffer ? [p.gradientSync || ""] : []), recompute, ...(placesDiffer ? [onHost(p)] : []),
+        ...(kernelsDiffer ? [p.kernels] : []), p.capBytes ? bytesText(p.capBytes) : "none",
         ...(p.fits ? [bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []), timeText(p.exposedNs),
           (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks),
           shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1)] : [])]);
