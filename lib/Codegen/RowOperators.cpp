@@ -39,20 +39,43 @@ static bool isOfLastDimension(aten::CallOp call, size_t argument) {
          });
 }
 
-/// Of classes in the last of two dimensions, without weights of classes, averaged or added up.
-static bool isPlainLossBackward(aten::CallOp call) {
+/// Of `nll_loss_backward`: the gradient, the rows, targets, weights of classes if there are any,
+/// and by what a mean divides.
+static constexpr unsigned kGradient = 0, kTargets = 2, kWeight = 3;
+enum Reduction { None, Mean, Sum };
+
+static Reduction getReduction(aten::CallOp call) {
+  return static_cast<Reduction>(static_cast<int>(*Arguments(call).number(4)));
+}
+static Value getTotal(aten::CallOp call) { return call.getOperands().back(); }
+static Value getWeight(aten::CallOp call) {
+  return call.getNumOperands() == 5 ? call.getOperand(kWeight) : Value();
+}
+
+/// Of classes in the last of two dimensions.
+static bool isKernelLossBackward(aten::CallOp call) {
   const Arguments arguments(call);
   RankedTensorType result = getType(call.getResult(0));
-  if (call.getNumOperands() != 4 || arguments.size() != 7 || !arguments.isAbsent(3) ||
-      (!arguments.isNumber(4, 1) && !arguments.isNumber(4, 2)) || !arguments.number(5))
+  if (arguments.size() != 7 || call.getNumOperands() != (arguments.isAbsent(3) ? 4 : 5) ||
+      !(arguments.isNumber(4, None) || arguments.isNumber(4, Mean) || arguments.isNumber(4, Sum)) ||
+      !arguments.number(5) || result.getRank() != 2 || result.getShape().back() <= 1)
     return false;
-  auto isScalar = [&](unsigned i) {
-    return isOfKernels(call.getOperand(i)) && getType(call.getOperand(i)).getNumElements() == 1;
+  const int64_t rows = result.getDimSize(0), columns = result.getDimSize(1);
+  auto isScalar = [&](Value value) {
+    return isOfKernels(value) && getType(value).getNumElements() == 1;
   };
-  RankedTensorType target = getType(call.getOperand(2));
-  return result.getRank() == 2 && result.getShape().back() > 1 && isScalar(0) && isScalar(3) &&
-         target.getElementType().isInteger(64) &&
-         target.getShape() == result.getShape().drop_back() && isContiguous(target);
+  auto hasShape = [&](Value value, int64_t size) {
+    return getType(value) && getType(value).getShape() == ArrayRef<int64_t>(size);
+  };
+  Value gradient = call.getOperand(kGradient), target = call.getOperand(kTargets),
+        weight = getWeight(call);
+  // Another operand of a kernel may have the shape of one number for each column.
+  bool hasGradient = getReduction(call) == None ? isOfKernels(gradient) && rows > 1 &&
+                                                      rows != columns && hasShape(gradient, rows)
+                                                : isScalar(gradient);
+  return hasGradient && isScalar(getTotal(call)) && hasShape(target, rows) &&
+         getType(target).getElementType().isInteger(64) && isContiguous(getType(target)) &&
+         (!weight || (isOfKernels(weight) && hasShape(weight, columns)));
 }
 
 bool fsdp::codegen::isRowOperator(aten::CallOp call, Rounding rounding) {
@@ -61,7 +84,18 @@ bool fsdp::codegen::isRowOperator(aten::CallOp call, Rounding rounding) {
     return false;
   return (isSoftmax(call) && isOfLastDimension(call, 1)) ||
          (isSoftmaxBackward(call) && isOfLastDimension(call, 2)) ||
-         (isLossBackward(call) && isPlainLossBackward(call));
+         (isLossBackward(call) && isKernelLossBackward(call));
+}
+
+bool fsdp::codegen::isRowOperand(OpOperand &use, Rounding rounding) {
+  auto call = dyn_cast<aten::CallOp>(use.getOwner());
+  if (!call)
+    return false;
+  const bool isInteger = getType(use.get()).getElementType().isInteger(64);
+  if (isRowPick(call, rounding))
+    return isInteger;
+  return isRowOperator(call, rounding) && isLossBackward(call) &&
+         (isInteger || (use.getOperandNumber() == kGradient && getReduction(call) == None));
 }
 
 SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arithmetic &m,
@@ -76,12 +110,14 @@ SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arith
   if (isSoftmaxBackward(call))
     return {site.combine(call.getOperand(0), Combine::Sum, plain)};
   // The loss: what the target's column has, and which one that is; nothing where it is ignored.
-  const Arguments arguments(call);
-  Value slope = m.neg(site.get(call.getOperand(0)));
-  if (arguments.isNumber(4, 1))
-    slope = m.div(slope, site.get(call.getOperand(3)));
-  Value target = site.get(call.getOperand(2));
-  Value ignored = m.make<arith::ConstantIntOp>(static_cast<int64_t>(*arguments.number(5)), 64);
+  Value slope = m.neg(site.get(call.getOperand(kGradient)));
+  if (getReduction(call) == Mean)
+    slope = m.div(slope, site.get(getTotal(call)));
+  Value target = site.get(call.getOperand(kTargets));
+  if (Value weight = getWeight(call))
+    slope = m.mul(slope, site.pick(weight, target));
+  Value ignored =
+      m.make<arith::ConstantIntOp>(static_cast<int64_t>(*Arguments(call).number(5)), 64);
   Value isIgnored = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, target, ignored);
   return {m.select(isIgnored, m.number(0), slope), target};
 }

@@ -24,6 +24,8 @@ struct RowSite {
   llvm::function_ref<mlir::Value(mlir::Value operand, Combine, Term)> combine;
   /// The same in all columns: an operand of one number, or of one for each row.
   llvm::function_ref<mlir::Value(mlir::Value operand)> get;
+  /// What an operand has in a column (i64) that is a number of the row; NaN where there is none.
+  llvm::function_ref<mlir::Value(mlir::Value operand, mlir::Value column)> pick;
 };
 
 /// The numbers of the row on which each element of the call's result depends.

@@ -39,6 +39,11 @@ bool isRowPick(aten::CallOp call, Rounding rounding);
 /// are samples. Only fast kernels have them.
 bool isRowOperator(aten::CallOp call, Rounding rounding);
 
+/// True for an operand that has one number for each row: the indices of a pick, and of the backward
+/// of a loss the targets and, without a reduction, the gradient, which have the rows' dimension
+/// alone.
+bool isRowOperand(mlir::OpOperand &use, Rounding rounding);
+
 /// Writes the arithmetic at a builder's place.
 class ScalarCode {
 public:
