@@ -75,7 +75,10 @@ static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding)
     return isKernelElement(result) && operand == 1;
   if (!isKernelElement(computed))
     return false;
-  if (rounding == Rounding::Exact && !computed.isF32() && !rule.isExactShort(arguments))
+  if (rounding == Rounding::Exact &&
+      !(computed.isF32() ? rule.isExact(arguments) : rule.isExactShort(arguments)))
+    return false;
+  if (rounding == Rounding::Exact && computed.isF16() && !rule.isExactF16)
     return false;
   for (unsigned i = 0; i < rule.tensors; ++i)
     if (std::optional<double> number = arguments.number(i);
@@ -108,8 +111,7 @@ bool fsdp::codegen::isElementwise(aten::CallOp call, Rounding rounding) {
       return false;
     operands += isTensor;
   }
-  return operands == call.getNumOperands() && rule->accepts(arguments) &&
-         (rounding == Rounding::Fast || rule->isExact(arguments)) && hasBroadcastShape(call) &&
+  return operands == call.getNumOperands() && rule->accepts(arguments) && hasBroadcastShape(call) &&
          hasRuleTypes(call, *rule, rounding);
 }
 

@@ -244,9 +244,9 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
   return true;
 }
 
-static constexpr llvm::StringLiteral kExactUnary[] = {"neg.default",        "abs.default",
-                                                      "relu.default",       "rsqrt.default",
-                                                      "reciprocal.default", "clone.default"};
+static constexpr llvm::StringLiteral kExactUnary[] = {
+    "neg.default",   "abs.default", "relu.default",    "rsqrt.default", "reciprocal.default",
+    "clone.default", "exp.default", "sigmoid.default", "tanh.default",  "silu.default"};
 static constexpr llvm::StringLiteral kFastUnary[] = {
     "neg.default",  "abs.default",  "relu.default", "exp.default",  "sigmoid.default",
     "tanh.default", "silu.default", "gelu.default", "clone.default"};
@@ -296,7 +296,7 @@ void Drawer::drawCall(ArrayRef<int64_t> shape) {
     return;
   }
   case 6:
-    if (isFast && chance(40)) {
+    if (chance(40)) {
       StringRef name = kFastBackward[below(std::size(kFastBackward))];
       SmallVector<Attribute> arguments{mark, mark};
       if (name.starts_with("gelu"))
