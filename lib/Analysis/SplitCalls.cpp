@@ -130,8 +130,9 @@ SplitCall Splitter::splitSum() {
 
 /// Of the last of several dimensions, which the result does not have.
 static bool isSumOfRows(CallOp call) {
-  if ((call.getCallee() != "sum.dim_IntList" && call.getCallee() != "mean.dim") ||
-      call.getNumOperands() != 1 || call.getNumResults() != 1 || call.getArgs().size() != 4)
+  const StringRef callee = call.getCallee();
+  if ((callee != "sum.dim_IntList" && callee != "mean.dim" && callee != "logsumexp.default") ||
+      call.getNumOperands() != 1 || call.getNumResults() != 1 || call.getArgs().size() < 3)
     return false;
   auto dimensions = dyn_cast<DenseI64ArrayAttr>(call.getArgs()[1]);
   auto keeps = dyn_cast<BoolAttr>(call.getArgs()[2]);

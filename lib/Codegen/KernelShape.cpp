@@ -223,8 +223,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
       fits = isFlatOperand(getType(argument), counted);
     auto isOfRowsOnly = [&](OpOperand &use) { return isRowOperand(use, kernel.getRounding()); };
     if (!argument.use_empty() && llvm::all_of(argument.getUses(), isOfRowsOnly))
-      fits = (own.size() == 1 || (own.size() == 2 && own.back() == 1)) &&
-             own.front() == flattenRows(counted)[0];
+      fits = own.size() == 1 && own.front() == flattenRows(counted)[0];
     if (!fits) {
       problem = "operand #" + std::to_string(argument.getArgNumber()) +
                 " has a shape that does not fit the kernel's";

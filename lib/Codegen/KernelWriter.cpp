@@ -245,6 +245,12 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
       row.set(result, pickOf(call.getOperand(0), get(call.getOperand(1))));
       continue;
     }
+    if (call.getCallee() == "logsumexp.default") {
+      row.set(result,
+              code.round(writeLogSumExp(call.getOperand(0), Arithmetic(builder, loc), combine),
+                         cast<RankedTensorType>(result.getType()).getElementType()));
+      continue;
+    }
     Value sum = combine(call.getOperand(0), Combine::Sum, [](Value number) { return number; });
     if (call.getBaseName() == "mean")
       sum =

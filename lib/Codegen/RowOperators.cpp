@@ -28,12 +28,46 @@ static bool isLossBackward(aten::CallOp call) {
   return call.getCallee() == "nll_loss_backward.default";
 }
 
+static bool isZeros(aten::CallOp call) { return call.getCallee() == "new_zeros.default"; }
+static bool isScatter(aten::CallOp call) { return call.getCallee() == "scatter_add.default"; }
+
+static bool isLast(std::optional<double> dimension, RankedTensorType type) {
+  return dimension == -1 || dimension == static_cast<double>(type.getRank() - 1);
+}
+
+/// Zeros of rows; the operand has the shape of the result, or one number for each row.
+static bool isKernelZeros(aten::CallOp call) {
+  RankedTensorType result = getType(call.getResult(0));
+  if (call.getNumOperands() != 1 || !isOfKernels(call.getOperand(0)) || result.getRank() < 2 ||
+      result.getShape().back() <= 1)
+    return false;
+  RankedTensorType operand = getType(call.getOperand(0));
+  return operand.getElementType() == result.getElementType() &&
+         (operand.getShape() == result.getShape() ||
+          operand.getShape() == ArrayRef<int64_t>(getRowShape(result.getShape())));
+}
+
+/// Adds one number of each row to that of the column which an index names: the backward of a pick.
+static bool isKernelScatter(aten::CallOp call) {
+  RankedTensorType result = getType(call.getResult(0));
+  if (call.getNumOperands() != 3 || result.getRank() < 2 || result.getShape().back() <= 1 ||
+      !isLast(Arguments(call).number(1), result))
+    return false;
+  const SmallVector<int64_t> rows = getRowShape(result.getShape());
+  RankedTensorType self = getType(call.getOperand(0)), index = getType(call.getOperand(1)),
+                   added = getType(call.getOperand(2));
+  return isOfKernels(call.getOperand(0)) && isOfKernels(call.getOperand(2)) && index &&
+         self.getShape() == result.getShape() && added.getShape() == ArrayRef<int64_t>(rows) &&
+         index.getShape() == ArrayRef<int64_t>(rows) && index.getElementType().isInteger(64) &&
+         self.getElementType() == result.getElementType() &&
+         added.getElementType() == result.getElementType();
+}
+
 /// Along the last dimension, of more than one column, on operands of the result's shape.
 static bool isOfLastDimension(aten::CallOp call, size_t argument) {
   RankedTensorType result = getType(call.getResult(0));
-  std::optional<double> dimension = Arguments(call).number(argument);
-  return result.getRank() >= 2 && result.getShape().back() > 1 && dimension &&
-         (*dimension == -1 || *dimension == static_cast<double>(result.getRank() - 1)) &&
+  return result.getRank() >= 2 && result.getShape().back() > 1 &&
+         isLast(Arguments(call).number(argument), result) &&
          llvm::all_of(call.getOperands(), [&](Value operand) {
            return isOfKernels(operand) && getType(operand).getShape() == result.getShape();
          });
@@ -84,18 +118,28 @@ bool fsdp::codegen::isRowOperator(aten::CallOp call, Rounding rounding) {
     return false;
   return (isSoftmax(call) && isOfLastDimension(call, 1)) ||
          (isSoftmaxBackward(call) && isOfLastDimension(call, 2)) ||
-         (isLossBackward(call) && isKernelLossBackward(call));
+         (isLossBackward(call) && isKernelLossBackward(call)) ||
+         (isZeros(call) && isKernelZeros(call)) || (isScatter(call) && isKernelScatter(call));
 }
 
 bool fsdp::codegen::isRowOperand(OpOperand &use, Rounding rounding) {
   auto call = dyn_cast<aten::CallOp>(use.getOwner());
-  if (!call)
-    return false;
-  const bool isInteger = getType(use.get()).getElementType().isInteger(64);
-  if (isRowPick(call, rounding))
-    return isInteger;
-  return isRowOperator(call, rounding) && isLossBackward(call) &&
-         (isInteger || (use.getOperandNumber() == kGradient && getReduction(call) == None));
+  return call && isRowOperator(call, rounding) && isLossBackward(call) &&
+         (use.getOperandNumber() == kTargets ||
+          (use.getOperandNumber() == kGradient && getReduction(call) == None));
+}
+
+Value fsdp::codegen::writeLogSumExp(Value operand, const Arithmetic &m,
+                                    function_ref<Value(Value, Combine, RowSite::Term)> combine) {
+  using Predicate = arith::CmpFPredicate;
+  Value infinity = m.number(INFINITY);
+  Value largest = combine(operand, Combine::Largest, [](Value number) { return number; });
+  Value isInfinite = m.compare(Predicate::OEQ, m.abs(largest), infinity);
+  Value base = m.select(isInfinite, m.number(0), largest);
+  Value sum = combine(operand, Combine::Sum, [&](Value x) { return m.exp(m.sub(x, base)); });
+  // The logarithm is of normal numbers: the sum of other exponentials than of infinities is one.
+  return m.select(m.make<arith::AndIOp>(isInfinite, m.compare(Predicate::ORD, sum, sum)), largest,
+                  m.add(m.log(sum), base));
 }
 
 SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arithmetic &m,
@@ -109,6 +153,10 @@ SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arith
   }
   if (isSoftmaxBackward(call))
     return {site.combine(call.getOperand(0), Combine::Sum, plain)};
+  if (isZeros(call))
+    return {};
+  if (isScatter(call))
+    return {site.get(call.getOperand(2)), site.get(call.getOperand(1))};
   // The loss: what the target's column has, and which one that is; nothing where it is ignored.
   Value slope = m.neg(site.get(call.getOperand(kGradient)));
   if (getReduction(call) == Mean)
@@ -129,6 +177,9 @@ Value fsdp::codegen::writeRowElement(aten::CallOp call, const Arithmetic &m,
     return m.sub(m.sub(get(call.getOperand(0)), rowNumbers[0]), rowNumbers[1]);
   if (isSoftmaxBackward(call))
     return m.sub(get(call.getOperand(0)), m.mul(m.exp(get(call.getOperand(1))), rowNumbers[0]));
+  if (isZeros(call))
+    return m.number(0);
   Value isTarget = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, column, rowNumbers[1]);
-  return m.select(isTarget, rowNumbers[0], m.number(0));
+  Value atTarget = m.select(isTarget, rowNumbers[0], m.number(0));
+  return isScatter(call) ? m.add(get(call.getOperand(0)), atTarget) : atTarget;
 }

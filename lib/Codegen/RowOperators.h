@@ -28,6 +28,11 @@ struct RowSite {
   llvm::function_ref<mlir::Value(mlir::Value operand, mlir::Value column)> pick;
 };
 
+/// The logarithm of the sum of exponentials of a row.
+mlir::Value
+writeLogSumExp(mlir::Value operand, const Arithmetic &m,
+               llvm::function_ref<mlir::Value(mlir::Value, Combine, RowSite::Term)> combine);
+
 /// The numbers of the row on which each element of the call's result depends.
 llvm::SmallVector<mlir::Value> writeRowNumbers(aten::CallOp call, const Arithmetic &m,
                                                const RowSite &site);

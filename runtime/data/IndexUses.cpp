@@ -199,8 +199,9 @@ private:
         addUse(entry, found->second, found->first, -table[i], table[i]);
   }
 
-  /// Indices of columns, which a loss may ignore where they are negative: the compiler then clamps
-  /// them (fsdp-fuse).
+  /// Indices of columns have one element for each row. (Targets of a loss's backward, which has
+  /// been computed before, have no such dimension; what the loss ignores among them, a kernel does
+  /// not say.) A loss may ignore negative ones: the compiler then clamps them (fsdp-fuse).
   void addKernel(const fsdp_entry &entry) {
     int64_t most = 0, columns = 0;
     auto consider = [&](const fsdp_value &value) {
@@ -215,8 +216,12 @@ private:
     for (int64_t result : plan.results(entry))
       consider(plan.values()[result]);
     for (size_t i = 0; i < plan.arguments(entry).size(); ++i)
-      if (const Base *base = baseOf(entry, i); base && base->clamp == Clamp::Below)
-        addUse(entry, *base, plan.arguments(entry)[i].index, 0, columns);
+      if (const Base *base = baseOf(entry, i)) {
+        const uint32_t index = plan.arguments(entry)[i].index;
+        std::span<const int64_t> sizes = plan.sizes(plan.values()[index]);
+        if (sizes.size() >= 2 && sizes.back() == 1)
+          addUse(entry, *base, index, 0, columns);
+      }
   }
 
   /// `value`: the indices, which are elements of an input.

@@ -443,10 +443,26 @@ void Drawer::drawSoftmax(ArrayRef<int64_t> shape) {
     if (chance(60))
       addCall("_log_softmax_backward_data.default", {gradient, logarithms},
               {mark, mark, integer(last), TypeAttr::get(main)}, type);
-  } else if (shape.size() == 2 && chance(50)) {
-    const Known *rows = &pickWhole(shape, main), *target = &addTarget({shape[0], 1}, shape[1]);
-    addCall("gather.default", {rows, target}, {mark, integer(1), mark, builder.getBoolAttr(false)},
-            RankedTensorType::get({shape[0], 1}, main));
+  } else if (chance(60)) {
+    const SmallVector<int64_t> rows = codegen::getRowShape(shape);
+    const Known *known = &pickWhole(shape, main), *index = &addTarget(rows, shape.back());
+    auto ofRows = RankedTensorType::get(rows, main);
+    if (chance(30)) {
+      addCall("logsumexp.default", {known},
+              {mark, builder.getDenseI64ArrayAttr({last}), builder.getBoolAttr(true)}, ofRows);
+    } else if (chance(50)) {
+      addCall("gather.default", {known, index},
+              {mark, integer(last), mark, builder.getBoolAttr(false)}, ofRows);
+    } else {
+      const Known *added = &pickWhole(rows, main);
+      if (chance(50)) {
+        addCall("new_zeros.default", {added},
+                {mark, builder.getDenseI64ArrayAttr(shape), none, none, none, none}, type);
+        known = &this->known.back();
+      }
+      addCall("scatter_add.default", {known, index, added}, {mark, integer(last), mark, mark},
+              type);
+    }
   } else if (shape.size() == 2) {
     const unsigned reduction = below(3);
     const Known *self = &pickWhole(shape, main), *target = &addTarget({shape[0]}, shape[1]);

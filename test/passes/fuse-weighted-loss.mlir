@@ -127,3 +127,43 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// Logarithms of probabilities that the step picks itself, of rows in three dimensions: kernels hold the backward, too.
+// CHECK-LABEL: fsdp.kernel @fused_to_copy_log_softmax_gather_mul
+// CHECK: aten.call "gather.default"({{.*}} -> tensor<2x4x1xf32>
+// CHECK: aten.call "new_zeros.default"
+// CHECK: aten.call "scatter_add.default"
+// CHECK: aten.call "_log_softmax_backward_data.default"
+// CHECK: fsdp.yield %{{.+}}, %{{.+}} : tensor<2x4x1xf32>, tensor<2x4x64xbf16>
+// CHECK-LABEL: func.func @step
+!l = tensor<2x4x64xbf16>
+!f = tensor<2x4x64xf32>
+!i = tensor<2x4x1xi64>
+!r = tensor<2x4x1xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @w : !l
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %targets = fsdp.input "targets" : !i
+    %importance = fsdp.input "importance" : !r
+    %w = fsdp.read @w : !l
+    %cast = aten.call "_to_copy.default"(%w, f32, none, none, none, false, none) fwd in "" : (!l) -> !f
+    %logs = aten.call "_log_softmax.default"(%cast, 2, false) fwd in "" : (!f) -> !f
+    %picked = aten.call "gather.default"(%logs, -1, %targets, false) fwd in "" : (!f, !i) -> !r
+    %weighted = aten.call "mul.Tensor"(%picked, %importance) fwd in "" : (!r, !r) -> !r
+    %loss = aten.call "sum.default"(%weighted, none) fwd in "" : (!r) -> !s
+    %zeros = aten.call "new_zeros.default"(%importance, [2, 4, 64], none, none, none, none) bwd in "" : (!r) -> !f
+    %a = aten.call "scatter_add.default"(%zeros, -1, %targets, %importance) bwd in "" : (!f, !i, !r) -> !f
+    %b = aten.call "_log_softmax_backward_data.default"(%a, %logs, 2, f32) bwd in "" : (!f, !f) -> !f
+    %c = aten.call "_to_copy.default"(%b, bf16, none, none, none, false, none) bwd in "" : (!f) -> !l
+    %d = aten.call "neg.default"(%c) bwd in "" : (!l) -> !l
+    fsdp.grad @w, %d : !l
+    fsdp.update @w step %step lr %lr
+    return %loss : !s
+  }
+}

@@ -96,8 +96,20 @@ class EachWeightedAndSmoothed(LossModel):
         return (each * each).mean()
 
 
+class Picked(LossModel):
+    def forward(self, tokens, targets):
+        logs = torch.log_softmax(self.logits(tokens).view(targets.size(0), -1, self.vocab), -1)
+        return -logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1).mean()
+
+
+class WithSquaredLogarithm(LossModel):
+    def forward(self, tokens, targets):
+        logits = self.logits(tokens)
+        return F.cross_entropy(logits, targets.view(-1)) + 0.1 * logits.logsumexp(-1).pow(2).mean()
+
+
 LOSSES = [Sum, Ignored, IgnoredBehindAll, Smoothed, Weighted, WeightedSum, WeightedAndSmoothed, Each,
-          EachWeightedAndSmoothed]  # fmt: skip
+          EachWeightedAndSmoothed, Picked, WithSquaredLogarithm]  # fmt: skip
 
 
 class Fusion(unittest.TestCase):
@@ -305,7 +317,13 @@ class Fusion(unittest.TestCase):
                 self.assertIn(f"of input 'targets' is {bad}, expected", done.stderr)
 
     def test_targets_of_a_loss_that_ignores_a_class(self):
-        self.train(Ignored, 1, "fast", [])
+        self.check_bad_targets(Ignored)
+
+    def test_targets_that_are_picked(self):
+        self.check_bad_targets(Picked)
+
+    def check_bad_targets(self, loss):
+        self.train(loss, 1, "fast", [])
         data = self.folder / "data.safetensors"
         inputs = safetensors_io.load(data)
         for bad in (80, -1):
