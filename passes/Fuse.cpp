@@ -8,7 +8,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/FusionClusters.h"
-#include "passes/FusionLosses.h"
+#include "passes/FusionSplits.h"
 #include "passes/KernelChoice.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
@@ -205,7 +205,7 @@ int64_t Fuser::countTraffic() {
 
 FusionCounts Fuser::run() {
   counts.bytesBefore = countTraffic();
-  splitLosses(step, rounding);
+  splitCalls(step, rounding);
   clusters.emplace(step, rounding);
   clusters->form();
   clusters->copyCheapCalls();

@@ -3,7 +3,7 @@
 #include "fsdp/Analysis/Provenance.h"
 
 #include "fsdp/Analysis/GradientRounding.h"
-#include "fsdp/Analysis/PickedLoss.h"
+#include "fsdp/Analysis/SplitCalls.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -63,16 +63,14 @@ private:
   Digest ofType(Type type);
   Digest ofAttribute(Attribute attribute);
   Digest ofValue(Value value) const { return digests.lookup(value); }
-  /// Of a loss of picked numbers (PickedLoss.h) those that it was captured with.
-  SmallVector<Digest> ofOperands(aten::CallOp call);
-  void notePickPart(aten::CallOp call);
+  /// Of the results of a call with these operands.
+  SmallVector<Digest> ofCall(StringAttr callee, ArrayAttr arguments, std::optional<uint64_t> rng,
+                             ArrayRef<Digest> operands, TypeRange results);
 
   Step &step;
   DenseMap<Value, Digest> digests;
   DenseMap<Type, Digest> types;
   DenseMap<Attribute, Digest> attributes;
-  std::map<std::pair<PickPart, Digest>, Digest> targetsOf; // of what may belong to such a loss
-  std::map<Digest, Digest> pickedFrom;                     // the rows
   /// By name, so that their order does not matter.
   std::map<std::string, Digest> gradients, buffers;
   SmallVector<Digest> results;
@@ -123,56 +121,44 @@ void Tracer::visit(ReadOp read) {
         Ingredients("buffer").add(name).add(ofType(read.getResult().getType())).get();
 }
 
-void Tracer::notePickPart(aten::CallOp call) {
-  std::optional<PickPart> part = getPickPart(call);
-  if (!part)
-    return;
-  const Digest result = ofValue(call.getResult(0));
-  auto follow = [&](PickPart from, Value operand) {
-    if (auto known = targetsOf.find({from, ofValue(operand)}); known != targetsOf.end())
-      targetsOf[{*part, result}] = known->second;
-  };
-  switch (*part) {
-  case PickPart::Classes:
-  case PickPart::Ignored:
-    targetsOf[{*part, result}] = ofValue(call.getOperand(0));
-    return;
-  case PickPart::Indices:
-    return follow(PickPart::Classes, call.getOperand(0));
-  case PickPart::Picked:
-    pickedFrom[result] = ofValue(call.getOperand(0));
-    return follow(PickPart::Indices, call.getOperand(1));
-  }
-}
-
-SmallVector<Digest> Tracer::ofOperands(aten::CallOp call) {
-  auto operands =
-      llvm::map_to_vector(call.getOperands(), [&](Value operand) { return ofValue(operand); });
-  if (!isPlainLoss(call))
-    return operands;
-  auto picked = targetsOf.find({PickPart::Picked, operands[0]});
-  auto ignored = targetsOf.find({PickPart::Ignored, operands[1]});
-  if (picked != targetsOf.end() && ignored != targetsOf.end() && picked->second == ignored->second)
-    return {pickedFrom[operands[0]], picked->second};
-  return operands;
-}
-
-/// The module and the phase say where a call comes from, not what it computes.
-void Tracer::visit(aten::CallOp call) {
+SmallVector<Digest> Tracer::ofCall(StringAttr callee, ArrayAttr arguments,
+                                   std::optional<uint64_t> rng, ArrayRef<Digest> operands,
+                                   TypeRange results) {
   Ingredients ingredients("call");
-  ingredients.add(ofAttribute(call.getCalleeAttr())).add(ofAttribute(call.getArgsAttr()));
-  if (std::optional<uint64_t> rng = call.getRng())
+  ingredients.add(ofAttribute(callee)).add(ofAttribute(arguments));
+  if (rng)
     ingredients.add(*rng);
-  for (const Digest &operand : ofOperands(call))
+  for (const Digest &operand : operands)
     ingredients.add(operand);
-  Digest whole = ingredients.get();
-  for (OpResult result : call.getResults())
-    digests[result] = Ingredients("result")
-                          .add(whole)
-                          .add(result.getResultNumber())
-                          .add(ofType(result.getType()))
-                          .get();
-  notePickPart(call);
+  const Digest whole = ingredients.get();
+  SmallVector<Digest> made;
+  for (auto [i, type] : llvm::enumerate(results))
+    made.push_back(Ingredients("result").add(whole).add(i).add(ofType(type)).get());
+  return made;
+}
+
+/// The module and the phase say where a call comes from, not what it computes. A call that can be
+/// split is the same as its parts.
+void Tracer::visit(aten::CallOp call) {
+  auto known =
+      llvm::map_to_vector(call.getOperands(), [&](Value operand) { return ofValue(operand); });
+  SmallVector<Digest> results;
+  if (std::optional<SplitCall> split = splitCall(call)) {
+    Builder builder(call.getContext());
+    for (const SplitCall::Part &part : split->parts) {
+      auto operands = llvm::map_to_vector(part.operands, [&](unsigned i) { return known[i]; });
+      llvm::append_range(known, ofCall(builder.getStringAttr(part.callee),
+                                       builder.getArrayAttr(part.arguments), /*rng=*/std::nullopt,
+                                       operands, part.results));
+    }
+    for (unsigned i : split->results)
+      results.push_back(known[i]);
+  } else {
+    results = ofCall(call.getCalleeAttr(), call.getArgsAttr(), call.getRng(), known,
+                     call.getResultTypes());
+  }
+  for (auto [result, digest] : llvm::zip_equal(call.getResults(), results))
+    digests[result] = digest;
 }
 
 /// What a generated kernel computes are the calls of its body.

@@ -7,6 +7,7 @@
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <array>
 #include <numeric>
 #include <set>
 
@@ -94,18 +95,32 @@ static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain, bool isFl
   return ArrayRef<int64_t>(getRowShape(shape)) == ArrayRef<int64_t>(getRowShape(domain));
 }
 
-/// An operand of one number for each row, which names a column: of a loss in one dimension, of a
-/// pick in two.
-static bool isTarget(OpOperand &use, Rounding rounding) {
-  auto call = dyn_cast<aten::CallOp>(use.getOwner());
-  return call && getType(use.get()).getElementType().isInteger(64) &&
-         (isRowOperator(call, rounding) || isRowPick(call, rounding));
+/// How far apart rows and columns are, in elements, where all rows are evenly far apart; 0 where
+/// there is one.
+static std::optional<std::array<int64_t, 2>> getFlatStrides(RankedTensorType type) {
+  const TensorLayout layout = getTensorLayout(type);
+  std::array<int64_t, 2> flat{0, 0};
+  int64_t rows = 1; // of the dimensions so far, from the last but one
+  for (int64_t i = type.getRank() - 1; i >= 0; --i) {
+    if (type.getDimSize(i) == 1)
+      continue;
+    if (i == type.getRank() - 1) {
+      flat[1] = layout.strides[i];
+      continue;
+    }
+    if (rows == 1)
+      flat[0] = layout.strides[i];
+    else if (layout.strides[i] != flat[0] * rows)
+      return std::nullopt;
+    rows *= type.getDimSize(i);
+  }
+  return flat;
 }
 
 /// A tensor of all rows, of one, or of the same row everywhere, whose rows are evenly far apart.
 static bool isFlatOperand(RankedTensorType type, ArrayRef<int64_t> domain) {
   const SmallVector<int64_t> own = flattenRows(type.getShape()), all = flattenRows(domain);
-  return isContiguous(type) && (own[0] == 1 || own[0] == all[0]) &&
+  return getFlatStrides(type) && (own[0] == 1 || own[0] == all[0]) &&
          (own[1] == 1 || own[1] == all[1]);
 }
 
@@ -114,7 +129,7 @@ bool fsdp::codegen::canFlatten(aten::CallOp call, Rounding rounding) {
   ArrayRef<int64_t> domain = getType(shaped).getShape();
   return isContiguous(getType(call.getResult(0))) && !isColumnConcatenation(call) &&
          llvm::all_of(call->getOpOperands(), [&](OpOperand &use) {
-           return isTarget(use, rounding) || isFlatOperand(getType(use.get()), domain);
+           return isRowOperand(use, rounding) || isFlatOperand(getType(use.get()), domain);
          });
 }
 
@@ -180,7 +195,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   for (auto call : body.getOps<aten::CallOp>())
     if (isReduction(call) || isRowOperator(call, kernel.getRounding()))
       for (OpOperand &use : call->getOpOperands())
-        isSmall &= isTarget(use, kernel.getRounding()) || visit(use.get());
+        isSmall &= isRowOperand(use, kernel.getRounding()) || visit(use.get());
   if (!isSmall) {
     problem = "it concatenates too much";
     return std::nullopt;
@@ -206,10 +221,9 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
                 (own.empty() || isBroadcast(own.drop_back(), ArrayRef(shape.domain).drop_back()));
     if (shape.isFlat)
       fits = isFlatOperand(getType(argument), counted);
-    auto isOfTargets = [&](OpOperand &use) { return isTarget(use, kernel.getRounding()); };
-    if (!argument.use_empty() && llvm::all_of(argument.getUses(), isOfTargets))
-      fits = (own.size() == 1 || (own.size() == 2 && own.back() == 1)) &&
-             own.front() == flattenRows(counted)[0];
+    auto isOfRowsOnly = [&](OpOperand &use) { return isRowOperand(use, kernel.getRounding()); };
+    if (!argument.use_empty() && llvm::all_of(argument.getUses(), isOfRowsOnly))
+      fits = own.size() == 1 && own.front() == flattenRows(counted)[0];
     if (!fits) {
       problem = "operand #" + std::to_string(argument.getArgNumber()) +
                 " has a shape that does not fit the kernel's";
@@ -229,13 +243,13 @@ SmallVector<int64_t> KernelShape::getStrides(Value tensor) const {
   SmallVector<int64_t> strides(domain.size(), 0);
   TensorLayout layout = getTensorLayout(type);
   if (llvm::any_of(tensor.getUses(),
-                   [](OpOperand &use) { return isTarget(use, Rounding::Fast); })) {
+                   [](OpOperand &use) { return isRowOperand(use, Rounding::Fast); })) {
     strides[strides.size() - 2] = layout.strides.empty() ? 0 : layout.strides.front();
     return strides;
   }
   if (isFlat) {
-    const SmallVector<int64_t> own = flattenRows(type.getShape());
-    return {own[0] == 1 ? 0 : own[1], own[1] == 1 ? 0 : layout.strides.back()};
+    std::array<int64_t, 2> flat = *getFlatStrides(type);
+    return {flat.begin(), flat.end()};
   }
   const size_t missing = domain.size() - type.getRank();
   for (auto [i, size] : llvm::enumerate(type.getShape()))

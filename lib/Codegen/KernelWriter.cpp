@@ -225,9 +225,13 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
     });
   };
   auto get = [&](Value operand) { return row.get(builder, operand); };
+  auto pickOf = [&](Value operand, Value column) {
+    return pick(operand, column, row, bases, addUp);
+  };
   for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
     if (isRowOperator(call, kernel.getRounding())) {
-      row.setRowNumbers(call, writeRowNumbers(call, Arithmetic(builder, loc), {combine, get}));
+      row.setRowNumbers(call,
+                        writeRowNumbers(call, Arithmetic(builder, loc), {combine, get, pickOf}));
       continue;
     }
     if (!isRowReduction(call, kernel.getRounding())) {
@@ -238,7 +242,13 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
     }
     Value result = call.getResult(0);
     if (isRowPick(call, kernel.getRounding())) {
-      row.set(result, pick(call, row, bases, addUp));
+      row.set(result, pickOf(call.getOperand(0), get(call.getOperand(1))));
+      continue;
+    }
+    if (call.getCallee() == "logsumexp.default") {
+      row.set(result,
+              code.round(writeLogSumExp(call.getOperand(0), Arithmetic(builder, loc), combine),
+                         cast<RankedTensorType>(result.getType()).getElementType()));
       continue;
     }
     Value sum = combine(call.getOperand(0), Combine::Sum, [](Value number) { return number; });
@@ -249,20 +259,19 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
   }
 }
 
-Value KernelWriter::pick(aten::CallOp gather, PlaceValues &row, ArrayRef<Value> bases,
+Value KernelWriter::pick(Value value, Value column, PlaceValues &row, ArrayRef<Value> bases,
                          AddUp addUp) {
   Arithmetic m(builder, loc);
-  Value target = row.get(builder, gather.getOperand(1)), source = gather.getOperand(0);
-  Value isColumn = m.make<arith::CmpIOp>(arith::CmpIPredicate::ult, target, integer(sizes.back()));
+  Value isColumn = m.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, integer(sizes.back()));
   Value picked;
   if (shape.getSegments().size() > 2) { // what is in a column depends on its segment
-    picked = addUp(Combine::Sum, [&](Value column, int64_t segment) {
-      Value isTarget = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, column, target);
-      return m.select(isTarget, computeAt(source, bases, column, segment, &row), m.number(0));
+    picked = addUp(Combine::Sum, [&](Value each, int64_t segment) {
+      Value isPicked = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, each, column);
+      return m.select(isPicked, computeAt(value, bases, each, segment, &row), m.number(0));
     });
   } else {
-    Value column = m.select(isColumn, target, integer(0));
-    picked = computeAt(source, bases, column, /*segment=*/0, &row);
+    Value known = m.select(isColumn, column, integer(0));
+    picked = computeAt(value, bases, known, /*segment=*/0, &row);
   }
   return m.select(isColumn, picked, m.number(NAN));
 }

@@ -41,9 +41,9 @@ protected:
   using AddUp = llvm::function_ref<mlir::Value(Combine kind, Term term)>;
   /// Computes what is one number for the row, in the order of the calls.
   void computeRow(PlaceValues &row, llvm::ArrayRef<mlir::Value> bases, AddUp addUp);
-  /// The number of a row that a gather picks.
-  mlir::Value pick(aten::CallOp gather, PlaceValues &row, llvm::ArrayRef<mlir::Value> bases,
-                   AddUp addUp);
+  /// What a value has in a column that is a number of the row; NaN where there is no such column.
+  mlir::Value pick(mlir::Value value, mlir::Value column, PlaceValues &row,
+                   llvm::ArrayRef<mlir::Value> bases, AddUp addUp);
   mlir::Value combine(Combine kind, mlir::Value a, mlir::Value b);
   static double getNeutral(Combine kind);
   /// Stores the results that are one number for the row.

@@ -28,31 +28,88 @@ static bool isLossBackward(aten::CallOp call) {
   return call.getCallee() == "nll_loss_backward.default";
 }
 
+static bool isZeros(aten::CallOp call) { return call.getCallee() == "new_zeros.default"; }
+static bool isScatter(aten::CallOp call) { return call.getCallee() == "scatter_add.default"; }
+
+static bool isLast(std::optional<double> dimension, RankedTensorType type) {
+  return dimension == -1 || dimension == static_cast<double>(type.getRank() - 1);
+}
+
+/// Zeros of rows; the operand has the shape of the result, or one number for each row.
+static bool isKernelZeros(aten::CallOp call) {
+  RankedTensorType result = getType(call.getResult(0));
+  if (call.getNumOperands() != 1 || !isOfKernels(call.getOperand(0)) || result.getRank() < 2 ||
+      result.getShape().back() <= 1)
+    return false;
+  RankedTensorType operand = getType(call.getOperand(0));
+  return operand.getElementType() == result.getElementType() &&
+         (operand.getShape() == result.getShape() ||
+          operand.getShape() == ArrayRef<int64_t>(getRowShape(result.getShape())));
+}
+
+/// Adds one number of each row to that of the column which an index names: the backward of a pick.
+static bool isKernelScatter(aten::CallOp call) {
+  RankedTensorType result = getType(call.getResult(0));
+  if (call.getNumOperands() != 3 || result.getRank() < 2 || result.getShape().back() <= 1 ||
+      !isLast(Arguments(call).number(1), result))
+    return false;
+  const SmallVector<int64_t> rows = getRowShape(result.getShape());
+  RankedTensorType self = getType(call.getOperand(0)), index = getType(call.getOperand(1)),
+                   added = getType(call.getOperand(2));
+  return isOfKernels(call.getOperand(0)) && isOfKernels(call.getOperand(2)) && index &&
+         self.getShape() == result.getShape() && added.getShape() == ArrayRef<int64_t>(rows) &&
+         index.getShape() == ArrayRef<int64_t>(rows) && index.getElementType().isInteger(64) &&
+         self.getElementType() == result.getElementType() &&
+         added.getElementType() == result.getElementType();
+}
+
 /// Along the last dimension, of more than one column, on operands of the result's shape.
 static bool isOfLastDimension(aten::CallOp call, size_t argument) {
   RankedTensorType result = getType(call.getResult(0));
-  std::optional<double> dimension = Arguments(call).number(argument);
-  return result.getRank() >= 2 && result.getShape().back() > 1 && dimension &&
-         (*dimension == -1 || *dimension == static_cast<double>(result.getRank() - 1)) &&
+  return result.getRank() >= 2 && result.getShape().back() > 1 &&
+         isLast(Arguments(call).number(argument), result) &&
          llvm::all_of(call.getOperands(), [&](Value operand) {
            return isOfKernels(operand) && getType(operand).getShape() == result.getShape();
          });
 }
 
-/// Of classes in the last of two dimensions, without weights of classes, averaged or added up.
-static bool isPlainLossBackward(aten::CallOp call) {
+/// Of `nll_loss_backward`: the gradient, the rows, targets, weights of classes if there are any,
+/// and by what a mean divides.
+static constexpr unsigned kGradient = 0, kTargets = 2, kWeight = 3;
+enum Reduction { None, Mean, Sum };
+
+static Reduction getReduction(aten::CallOp call) {
+  return static_cast<Reduction>(static_cast<int>(*Arguments(call).number(4)));
+}
+static Value getTotal(aten::CallOp call) { return call.getOperands().back(); }
+static Value getWeight(aten::CallOp call) {
+  return call.getNumOperands() == 5 ? call.getOperand(kWeight) : Value();
+}
+
+/// Of classes in the last of two dimensions.
+static bool isKernelLossBackward(aten::CallOp call) {
   const Arguments arguments(call);
   RankedTensorType result = getType(call.getResult(0));
-  if (call.getNumOperands() != 4 || arguments.size() != 7 || !arguments.isAbsent(3) ||
-      (!arguments.isNumber(4, 1) && !arguments.isNumber(4, 2)) || !arguments.number(5))
+  if (arguments.size() != 7 || call.getNumOperands() != (arguments.isAbsent(3) ? 4 : 5) ||
+      !(arguments.isNumber(4, None) || arguments.isNumber(4, Mean) || arguments.isNumber(4, Sum)) ||
+      !arguments.number(5) || result.getRank() != 2 || result.getShape().back() <= 1)
     return false;
-  auto isScalar = [&](unsigned i) {
-    return isOfKernels(call.getOperand(i)) && getType(call.getOperand(i)).getNumElements() == 1;
+  const int64_t rows = result.getDimSize(0), columns = result.getDimSize(1);
+  auto isScalar = [&](Value value) {
+    return isOfKernels(value) && getType(value).getNumElements() == 1;
   };
-  RankedTensorType target = getType(call.getOperand(2));
-  return result.getRank() == 2 && result.getShape().back() > 1 && isScalar(0) && isScalar(3) &&
-         target.getElementType().isInteger(64) &&
-         target.getShape() == result.getShape().drop_back() && isContiguous(target);
+  auto hasShape = [&](Value value, int64_t size) {
+    return getType(value) && getType(value).getShape() == ArrayRef<int64_t>(size);
+  };
+  Value gradient = call.getOperand(kGradient), target = call.getOperand(kTargets),
+        weight = getWeight(call);
+  // Another operand of a kernel may have the shape of one number for each column.
+  bool hasGradient = getReduction(call) == None ? isOfKernels(gradient) && rows > 1 &&
+                                                      rows != columns && hasShape(gradient, rows)
+                                                : isScalar(gradient);
+  return hasGradient && isScalar(getTotal(call)) && hasShape(target, rows) &&
+         getType(target).getElementType().isInteger(64) && isContiguous(getType(target)) &&
+         (!weight || (isOfKernels(weight) && hasShape(weight, columns)));
 }
 
 bool fsdp::codegen::isRowOperator(aten::CallOp call, Rounding rounding) {
@@ -61,7 +118,28 @@ bool fsdp::codegen::isRowOperator(aten::CallOp call, Rounding rounding) {
     return false;
   return (isSoftmax(call) && isOfLastDimension(call, 1)) ||
          (isSoftmaxBackward(call) && isOfLastDimension(call, 2)) ||
-         (isLossBackward(call) && isPlainLossBackward(call));
+         (isLossBackward(call) && isKernelLossBackward(call)) ||
+         (isZeros(call) && isKernelZeros(call)) || (isScatter(call) && isKernelScatter(call));
+}
+
+bool fsdp::codegen::isRowOperand(OpOperand &use, Rounding rounding) {
+  auto call = dyn_cast<aten::CallOp>(use.getOwner());
+  return call && isRowOperator(call, rounding) && isLossBackward(call) &&
+         (use.getOperandNumber() == kTargets ||
+          (use.getOperandNumber() == kGradient && getReduction(call) == None));
+}
+
+Value fsdp::codegen::writeLogSumExp(Value operand, const Arithmetic &m,
+                                    function_ref<Value(Value, Combine, RowSite::Term)> combine) {
+  using Predicate = arith::CmpFPredicate;
+  Value infinity = m.number(INFINITY);
+  Value largest = combine(operand, Combine::Largest, [](Value number) { return number; });
+  Value isInfinite = m.compare(Predicate::OEQ, m.abs(largest), infinity);
+  Value base = m.select(isInfinite, m.number(0), largest);
+  Value sum = combine(operand, Combine::Sum, [&](Value x) { return m.exp(m.sub(x, base)); });
+  // The logarithm is of normal numbers: the sum of other exponentials than of infinities is one.
+  return m.select(m.make<arith::AndIOp>(isInfinite, m.compare(Predicate::ORD, sum, sum)), largest,
+                  m.add(m.log(sum), base));
 }
 
 SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arithmetic &m,
@@ -75,13 +153,19 @@ SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arith
   }
   if (isSoftmaxBackward(call))
     return {site.combine(call.getOperand(0), Combine::Sum, plain)};
+  if (isZeros(call))
+    return {};
+  if (isScatter(call))
+    return {site.get(call.getOperand(2)), site.get(call.getOperand(1))};
   // The loss: what the target's column has, and which one that is; nothing where it is ignored.
-  const Arguments arguments(call);
-  Value slope = m.neg(site.get(call.getOperand(0)));
-  if (arguments.isNumber(4, 1))
-    slope = m.div(slope, site.get(call.getOperand(3)));
-  Value target = site.get(call.getOperand(2));
-  Value ignored = m.make<arith::ConstantIntOp>(static_cast<int64_t>(*arguments.number(5)), 64);
+  Value slope = m.neg(site.get(call.getOperand(kGradient)));
+  if (getReduction(call) == Mean)
+    slope = m.div(slope, site.get(getTotal(call)));
+  Value target = site.get(call.getOperand(kTargets));
+  if (Value weight = getWeight(call))
+    slope = m.mul(slope, site.pick(weight, target));
+  Value ignored =
+      m.make<arith::ConstantIntOp>(static_cast<int64_t>(*Arguments(call).number(5)), 64);
   Value isIgnored = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, target, ignored);
   return {m.select(isIgnored, m.number(0), slope), target};
 }
@@ -93,6 +177,9 @@ Value fsdp::codegen::writeRowElement(aten::CallOp call, const Arithmetic &m,
     return m.sub(m.sub(get(call.getOperand(0)), rowNumbers[0]), rowNumbers[1]);
   if (isSoftmaxBackward(call))
     return m.sub(get(call.getOperand(0)), m.mul(m.exp(get(call.getOperand(1))), rowNumbers[0]));
+  if (isZeros(call))
+    return m.number(0);
   Value isTarget = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, column, rowNumbers[1]);
-  return m.select(isTarget, rowNumbers[0], m.number(0));
+  Value atTarget = m.select(isTarget, rowNumbers[0], m.number(0));
+  return isScatter(call) ? m.add(get(call.getOperand(0)), atTarget) : atTarget;
 }

@@ -24,7 +24,14 @@ struct RowSite {
   llvm::function_ref<mlir::Value(mlir::Value operand, Combine, Term)> combine;
   /// The same in all columns: an operand of one number, or of one for each row.
   llvm::function_ref<mlir::Value(mlir::Value operand)> get;
+  /// What an operand has in a column (i64) that is a number of the row; NaN where there is none.
+  llvm::function_ref<mlir::Value(mlir::Value operand, mlir::Value column)> pick;
 };
+
+/// The logarithm of the sum of exponentials of a row.
+mlir::Value
+writeLogSumExp(mlir::Value operand, const Arithmetic &m,
+               llvm::function_ref<mlir::Value(mlir::Value, Combine, RowSite::Term)> combine);
 
 /// The numbers of the row on which each element of the call's result depends.
 llvm::SmallVector<mlir::Value> writeRowNumbers(aten::CallOp call, const Arithmetic &m,

@@ -75,7 +75,10 @@ static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding)
     return isKernelElement(result) && operand == 1;
   if (!isKernelElement(computed))
     return false;
-  if (rounding == Rounding::Exact && !computed.isF32() && !rule.isExactShort(arguments))
+  if (rounding == Rounding::Exact &&
+      !(computed.isF32() ? rule.isExact(arguments) : rule.isExactShort(arguments)))
+    return false;
+  if (rounding == Rounding::Exact && computed.isF16() && !rule.isExactF16)
     return false;
   for (unsigned i = 0; i < rule.tensors; ++i)
     if (std::optional<double> number = arguments.number(i);
@@ -108,8 +111,7 @@ bool fsdp::codegen::isElementwise(aten::CallOp call, Rounding rounding) {
       return false;
     operands += isTensor;
   }
-  return operands == call.getNumOperands() && rule->accepts(arguments) &&
-         (rounding == Rounding::Fast || rule->isExact(arguments)) && hasBroadcastShape(call) &&
+  return operands == call.getNumOperands() && rule->accepts(arguments) && hasBroadcastShape(call) &&
          hasRuleTypes(call, *rule, rounding);
 }
 
@@ -121,14 +123,18 @@ bool fsdp::codegen::isRowPick(aten::CallOp call, Rounding rounding) {
   auto index = cast<RankedTensorType>(call.getOperand(1).getType());
   auto result = cast<RankedTensorType>(call.getResult(0).getType());
   const Arguments arguments(call);
-  return source.getRank() == 2 && isKernelElement(source.getElementType()) &&
+  return source.getRank() >= 2 && isKernelElement(source.getElementType()) &&
          source.getNumElements() > 0 && source.getShape().back() > 1 && isContiguous(source) &&
-         arguments.isOperand(0) && arguments.isNumber(1, 1) &&
+         arguments.isOperand(0) &&
+         (arguments.isNumber(1, -1) ||
+          arguments.isNumber(1, static_cast<double>(source.getRank() - 1))) &&
          index.getElementType().isInteger(64) && isContiguous(result) &&
          result.getElementType() == source.getElementType() &&
          result.getShape() == index.getShape() &&
          index.getShape() == ArrayRef<int64_t>(getRowShape(source.getShape()));
 }
+
+static bool isLogSumExp(aten::CallOp call) { return call.getCallee() == "logsumexp.default"; }
 
 /// torch's vectors of fp32 have 8 numbers on all x86-64 processors, but 4 on ARM's without SVE.
 #if defined(__x86_64__)
@@ -140,13 +146,14 @@ static constexpr bool kAddsByEights = false;
 bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
   if (isRowPick(call, rounding))
     return true;
-  if ((call.getCallee() != "sum.dim_IntList" && call.getCallee() != "mean.dim") ||
+  if ((call.getCallee() != "sum.dim_IntList" && call.getCallee() != "mean.dim" &&
+       !(isLogSumExp(call) && rounding == Rounding::Fast)) ||
       !hasKernelTypes(call) || call.getNumOperands() != 1)
     return false;
   const Arguments arguments(call);
   auto source = cast<RankedTensorType>(call.getOperand(0).getType());
   auto result = cast<RankedTensorType>(call.getResult(0).getType());
-  if (arguments.size() != 4 || !arguments.isAbsent(3))
+  if (arguments.size() != (isLogSumExp(call) ? 3 : 4) || !arguments.isAbsent(3))
     return false;
   auto dimensions = dyn_cast<DenseI64ArrayAttr>(arguments.all()[1]);
   const int64_t rank = source.getRank();

@@ -70,6 +70,8 @@ public:
           follow(entry, /*isCopy=*/true);
       if (Clamp clamp = getClamp(callee); clamp != Clamp::None && clampsAtZero(entry))
         follow(entry, /*isCopy=*/true, clamp);
+      if (callee == "aten::eq" || callee == "aten::masked_fill")
+        followIgnored(entry, callee == "aten::eq");
       for (const IndexedOperator &op : kOperators)
         if (callee == op.name)
           add(entry, op);
@@ -87,7 +89,15 @@ private:
     uint32_t input;
     int64_t offset;
     Clamp clamp = Clamp::None;
+    std::optional<int64_t> replaced = std::nullopt; // by kReplacement
   };
+  /// Where a value has a number.
+  struct Mask {
+    uint32_t value;
+    int64_t number;
+  };
+  /// Of the target that a loss ignores, where the compiler splits the loss (fsdp-fuse).
+  static constexpr int64_t kReplacement = std::numeric_limits<int64_t>::min();
 
   const Base *baseOf(const fsdp_entry &entry, size_t argument) const {
     std::span<const fsdp_argument> arguments = plan.arguments(entry);
@@ -118,8 +128,30 @@ private:
         bases[static_cast<uint32_t>(result)] = *base;
       else if (isIndex(to.dtype) && plan.isContiguous(from) && plan.isContiguous(to) &&
                plan.numElements(from) == plan.numElements(inputOf(*base)))
-        bases[static_cast<uint32_t>(result)] = {base->input, to.offset, clamp};
+        bases[static_cast<uint32_t>(result)] = {base->input, to.offset, clamp, base->replaced};
     }
+  }
+
+  /// masked_fill(indices, indices == number, kReplacement)
+  void followIgnored(const fsdp_entry &entry, bool isComparison) {
+    std::span<const fsdp_argument> arguments = plan.arguments(entry);
+    auto isInteger = [&](size_t i) {
+      return i + 1 == arguments.size() && arguments[i].kind == FSDP_ARG_INT;
+    };
+    if (!baseOf(entry, 0) || plan.results(entry).size() != 1 || plan.results(entry)[0] < 0)
+      return;
+    const auto result = static_cast<uint32_t>(plan.results(entry)[0]);
+    if (isComparison && isInteger(1))
+      masks[result] = {arguments[0].index, arguments[1].payload.integer};
+    if (isComparison || !isInteger(2) || arguments[2].payload.integer != kReplacement ||
+        arguments[1].kind != FSDP_ARG_VALUE)
+      return;
+    auto mask = masks.find(arguments[1].index);
+    if (mask == masks.end() || mask->second.value != arguments[0].index)
+      return;
+    follow(entry, /*isCopy=*/true);
+    if (auto made = bases.find(result); made != bases.end())
+      made->second.replaced = mask->second.number;
   }
 
   const fsdp_value &inputOf(const Base &base) const {
@@ -143,6 +175,8 @@ private:
       return;
     IndexUse &use =
         addUse(entry, *base, arguments[op.indices].index, 0, table[static_cast<size_t>(dimension)]);
+    if (base->replaced)
+      return; // instead of the number that the call ignores
     if (op.exempt >= 0 && static_cast<size_t>(op.exempt) < arguments.size() &&
         arguments[op.exempt].kind == FSDP_ARG_INT)
       use.exempt = arguments[op.exempt].payload.integer;
@@ -165,8 +199,9 @@ private:
         addUse(entry, found->second, found->first, -table[i], table[i]);
   }
 
-  /// Indices of columns, which a loss may ignore where they are negative: the compiler then clamps
-  /// them (fsdp-fuse).
+  /// Indices of columns have one element for each row. (Targets of a loss's backward, which has
+  /// been computed before, have no such dimension; what the loss ignores among them, a kernel does
+  /// not say.) A loss may ignore negative ones: the compiler then clamps them (fsdp-fuse).
   void addKernel(const fsdp_entry &entry) {
     int64_t most = 0, columns = 0;
     auto consider = [&](const fsdp_value &value) {
@@ -181,8 +216,12 @@ private:
     for (int64_t result : plan.results(entry))
       consider(plan.values()[result]);
     for (size_t i = 0; i < plan.arguments(entry).size(); ++i)
-      if (const Base *base = baseOf(entry, i); base && base->clamp == Clamp::Below)
-        addUse(entry, *base, plan.arguments(entry)[i].index, 0, columns);
+      if (const Base *base = baseOf(entry, i)) {
+        const uint32_t index = plan.arguments(entry)[i].index;
+        std::span<const int64_t> sizes = plan.sizes(plan.values()[index]);
+        if (sizes.size() >= 2 && sizes.back() == 1)
+          addUse(entry, *base, index, 0, columns);
+      }
   }
 
   /// `value`: the indices, which are elements of an input.
@@ -202,12 +241,13 @@ private:
                  {strides.begin(), strides.end()},
                  least,
                  count,
-                 std::nullopt,
+                 base.replaced,
                  plan.describeEntry(entry)});
   }
 
   const PlanView &plan;
   std::map<uint32_t, Base> bases; // by value
+  std::map<uint32_t, Mask> masks;
 };
 } // namespace
 

@@ -56,7 +56,8 @@ private:
   void drawReduction();
   void drawConcatenation();
   void drawExpansion();
-  void drawSoftmax();
+  void drawRegrouping();
+  void drawSoftmax(ArrayRef<int64_t> shape);
 
   MLIRContext &context;
   OpBuilder builder;
@@ -67,6 +68,7 @@ private:
   Type main; // the dtype of most
   std::deque<Known> known;
   unsigned numCalls = 0;
+  bool isFlat = false; // rows are counted by one dimension in some calls
 };
 } // namespace
 
@@ -112,6 +114,8 @@ const Drawer::Known &Drawer::addInput(ArrayRef<int64_t> shape, Type element) {
   for (auto [i, dimension] : llvm::enumerate(order))
     back[dimension] = i;
   tensor = tensor.permute(at::IntArrayRef(back.data(), back.size()));
+  if (!shape.empty() && chance(10)) // one number for each row, in every column
+    tensor = tensor.slice(-1, 0, 1).expand(at::IntArrayRef(shape.data(), shape.size()));
   auto type = getStridedTensorType(
       shape, element, {tensor.strides().data(), tensor.strides().size()}, /*offset=*/0);
   Value argument = result.kernel.getBody().front().addArgument(type, builder.getUnknownLoc());
@@ -203,8 +207,12 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
     precise.push_back(item->precise);
   }
   aten::CallOp call = makeCall(callee, arguments, values, type);
+  bool isKnown = true;
   if (!codegen::isElementwise(call, rounding) && !codegen::isRowReduction(call, rounding) &&
-      !codegen::isRowOperator(call, rounding) && !codegen::isRearrangement(call)) {
+      !codegen::isRowOperator(call, rounding) && !codegen::isRearrangement(call))
+    isKnown = false;
+  if (!isKnown ||
+      (isFlat && !codegen::isKernelView(call) && !codegen::canFlatten(call, rounding))) {
     call.erase();
     return false;
   }
@@ -217,7 +225,8 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
       if (callee == "_log_softmax_backward_data.default")
         own[3] = TypeAttr::get(element);
       auto made = type.clone(element);
-      if (codegen::isKernelView(call)) { // of a tensor whose strides are others
+      if (codegen::isKernelView(call) &&
+          !codegen::isRowRegrouping(call)) { // of a tensor whose strides are others
         SmallVector<int64_t> strides(operands[0].strides().begin(), operands[0].strides().end());
         int64_t first = codegen::findColumn(call->getOpResult(0), 0)->column;
         int64_t offset = operands[0].storage_offset() + first * strides.back();
@@ -235,9 +244,9 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
   return true;
 }
 
-static constexpr llvm::StringLiteral kExactUnary[] = {"neg.default",        "abs.default",
-                                                      "relu.default",       "rsqrt.default",
-                                                      "reciprocal.default", "clone.default"};
+static constexpr llvm::StringLiteral kExactUnary[] = {
+    "neg.default",   "abs.default", "relu.default",    "rsqrt.default", "reciprocal.default",
+    "clone.default", "exp.default", "sigmoid.default", "tanh.default",  "silu.default"};
 static constexpr llvm::StringLiteral kFastUnary[] = {
     "neg.default",  "abs.default",  "relu.default", "exp.default",  "sigmoid.default",
     "tanh.default", "silu.default", "gelu.default", "clone.default"};
@@ -287,7 +296,7 @@ void Drawer::drawCall(ArrayRef<int64_t> shape) {
     return;
   }
   case 6:
-    if (isFast && chance(40)) {
+    if (chance(40)) {
       StringRef name = kFastBackward[below(std::size(kFastBackward))];
       SmallVector<Attribute> arguments{mark, mark};
       if (name.starts_with("gelu"))
@@ -400,32 +409,74 @@ void Drawer::drawExpansion() {
           getStridedTensorType(domain, main, layout.strides, layout.offset));
 }
 
+/// Rows that are counted by one dimension, computed with, and counted by all again.
+void Drawer::drawRegrouping() {
+  Attribute mark = aten::OperandAttr::get(&context);
+  auto addView = [&](const Known &from, ArrayRef<int64_t> shape) {
+    return isContiguous(cast<RankedTensorType>(from.value.getType())) &&
+           addCall("view.default", {&from}, {mark, builder.getDenseI64ArrayAttr(shape)},
+                   RankedTensorType::get(shape, main));
+  };
+  const SmallVector<int64_t> flat = codegen::flattenRows(domain);
+  if (!addView(pickWhole(domain, main), flat))
+    return;
+  for (unsigned count = 1 + below(3); count > 0; --count)
+    drawCall(flat);
+  drawSoftmax(flat);
+  addView(pickWhole(flat, main), domain);
+}
+
 /// A softmax, its backward, a number of each row, or the backward of a loss.
-void Drawer::drawSoftmax() {
-  if (domain.size() < 2 || domain.back() == 1)
+void Drawer::drawSoftmax(ArrayRef<int64_t> shape) {
+  if (shape.size() < 2 || shape.back() == 1)
     return;
   Attribute mark = aten::OperandAttr::get(&context), none = builder.getUnitAttr();
   auto integer = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
-  const int64_t last = chance(50) ? -1 : domain.size() - 1;
-  auto type = RankedTensorType::get(domain, main);
+  const int64_t last = chance(50) ? -1 : shape.size() - 1;
+  auto type = RankedTensorType::get(shape, main);
   if (chance(70)) {
-    const Known *gradient = &pickWhole(domain, main);
-    addCall("_log_softmax.default", {&pickWhole(domain, main)},
+    const Known *gradient = &pickWhole(shape, main);
+    addCall("_log_softmax.default", {&pickWhole(shape, main)},
             {mark, integer(last), builder.getBoolAttr(false)}, type);
     // Of anything but logarithms of probabilities, small errors would be large in the backward.
     const Known *logarithms = &known.back();
     if (chance(60))
       addCall("_log_softmax_backward_data.default", {gradient, logarithms},
               {mark, mark, integer(last), TypeAttr::get(main)}, type);
-  } else if (domain.size() == 2 && chance(50)) {
-    const Known *rows = &pickWhole(domain, main), *target = &addTarget({domain[0], 1}, domain[1]);
-    addCall("gather.default", {rows, target}, {mark, integer(1), mark, builder.getBoolAttr(false)},
-            RankedTensorType::get({domain[0], 1}, main));
-  } else if (domain.size() == 2) {
-    const Known *gradient = &addInput({}, main), *self = &pickWhole(domain, main);
-    const Known *target = &addTarget({domain[0]}, domain[1]), *weight = &addInput({}, main);
-    addCall("nll_loss_backward.default", {gradient, self, target, weight},
-            {mark, mark, mark, none, integer(1 + below(2)), integer(chance(50) ? 1 : -100), mark},
+  } else if (chance(60)) {
+    const SmallVector<int64_t> rows = codegen::getRowShape(shape);
+    const Known *known = &pickWhole(shape, main), *index = &addTarget(rows, shape.back());
+    auto ofRows = RankedTensorType::get(rows, main);
+    if (chance(30)) {
+      addCall("logsumexp.default", {known},
+              {mark, builder.getDenseI64ArrayAttr({last}), builder.getBoolAttr(true)}, ofRows);
+    } else if (chance(50)) {
+      addCall("gather.default", {known, index},
+              {mark, integer(last), mark, builder.getBoolAttr(false)}, ofRows);
+    } else {
+      const Known *added = &pickWhole(rows, main);
+      if (chance(50)) {
+        addCall("new_zeros.default", {added},
+                {mark, builder.getDenseI64ArrayAttr(shape), none, none, none, none}, type);
+        known = &this->known.back();
+      }
+      addCall("scatter_add.default", {known, index, added}, {mark, integer(last), mark, mark},
+              type);
+    }
+  } else if (shape.size() == 2) {
+    const unsigned reduction = below(3);
+    const Known *self = &pickWhole(shape, main), *target = &addTarget({shape[0]}, shape[1]);
+    SmallVector<int64_t> samples;
+    if (reduction == 0)
+      samples.push_back(shape[0]);
+    SmallVector<const Known *> operands{&addInput(samples, main), self, target};
+    const bool hasWeights = chance(50);
+    if (hasWeights)
+      operands.push_back(&addInput(shape[1], main));
+    operands.push_back(&addInput({}, main));
+    addCall("nll_loss_backward.default", operands,
+            {mark, mark, mark, hasWeights ? mark : none, integer(reduction),
+             integer(chance(50) ? 1 : -100), mark},
             type);
   }
 }
@@ -435,6 +486,7 @@ RandomKernel Drawer::run() {
                          builder.getF16Type()};
   main = dtypes[below(std::size(dtypes))];
   drawDomain();
+  isFlat = domain.size() >= 3 && chance(30);
   result.module = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToStart(result.module->getBody());
   result.kernel = KernelOp::create(builder, builder.getUnknownLoc(), "kernel", rounding);
@@ -443,12 +495,14 @@ RandomKernel Drawer::run() {
   for (unsigned attempts = 0; numCalls < wanted && attempts < 200; ++attempts) {
     if (chance(10))
       drawReduction();
-    else if (chance(10))
+    else if (!isFlat && chance(10))
       drawConcatenation();
     else if (chance(10))
       drawExpansion();
+    else if (isFlat && chance(20))
+      drawRegrouping();
     else if (rounding == Rounding::Fast && chance(8))
-      drawSoftmax();
+      drawSoftmax(domain);
     else
       drawCall(domain);
   }
@@ -459,16 +513,25 @@ RandomKernel Drawer::run() {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
     return call && !codegen::isKernelView(call) &&
            (shape == ArrayRef<int64_t>(domain) ||
-            shape == ArrayRef<int64_t>(codegen::getRowShape(domain)));
+            shape == ArrayRef<int64_t>(codegen::getRowShape(domain)) ||
+            (isFlat && shape == ArrayRef<int64_t>(codegen::flattenRows(domain))));
   };
+  auto isRead = [](Operation *user) { return !codegen::isRowRegrouping(cast<aten::CallOp>(user)); };
   for (const Known &item : known)
-    if (isResult(item.value) && (item.value.use_empty() || chance(10))) {
+    if (isResult(item.value) && (llvm::none_of(item.value.getUsers(), isRead) || chance(10))) {
       yielded.push_back(item.value);
       result.expected.push_back(item.tensor);
       result.single.push_back(item.single);
       result.precise.push_back(item.precise);
     }
   YieldOp::create(builder, builder.getUnknownLoc(), yielded);
+  // Inputs of calls that no kernel may hold.
+  Block &body = result.kernel.getBody().front();
+  for (unsigned i = body.getNumArguments(); i-- > 0;)
+    if (body.getArgument(i).use_empty()) {
+      body.eraseArgument(i);
+      result.inputs.erase(result.inputs.begin() + i);
+    }
   return std::move(result);
 }
 

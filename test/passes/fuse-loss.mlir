@@ -7,7 +7,11 @@
 // RUN: not fsdp-opt %t.min.mlir --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSE
 // RUN: sed 's/clamp_max.default"(.targets/clamp_max.default"(%%others/' %t.mlir > %t.other.mlir
 // RUN: not fsdp-opt %t.other.mlir --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSE
-// RUN: sed 's/, none, 1, -7)/, none, 1, 3)/' %s | fsdp-opt --fsdp-pipeline="mesh=dp=2 fusion=fast" | FileCheck %s --check-prefix=CLASS
+// RUN: sed 's/, none, 1, -7)/, none, 1, 3)/' %s | fsdp-opt --fsdp-pipeline="mesh=dp=2 fusion=fast" -o %t.class.mlir
+// RUN: FileCheck %s --input-file=%t.class.mlir --check-prefix=CLASS
+// RUN: sed 's/eq.Scalar"(%%targets, 3)/eq.Scalar"(%%targets, 4)/' %t.class.mlir > %t.eq.mlir
+// RUN: not fsdp-opt %t.eq.mlir --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSE
+// RUN: sed 's/, none, 1, -7)/, none, 2, -7)/' %s | fsdp-opt --fsdp-pipeline="mesh=dp=2 fusion=fast" | FileCheck %s --check-prefix=SUM
 
 // Of the probabilities the forward kernel stores those of the targets. The loss is torch's, of these numbers.
 // CHECK-LABEL: fsdp.kernel @fused_to_copy_log_softmax_gather fast {
@@ -30,9 +34,19 @@
 // EXACT-NOT: "gather.default"
 // EXACT: aten.call "nll_loss_forward.default"(%{{.*}}, %targets, none, 1, -7)
 
-// What is ignored must be no class.
-// CLASS-NOT: "gather.default"
-// CLASS: aten.call "nll_loss_forward.default"(%{{.*}}, %targets, none, 1, 3)
+// A class that is ignored becomes a number that is none, and no target has.
+// CLASS: %[[IS:.+]] = aten.call "eq.Scalar"(%targets, 3)
+// CLASS: %[[LEFT:.+]] = aten.call "masked_fill.Scalar"(%targets, %[[IS]], -9223372036854775808)
+// CLASS: aten.call "clamp_min.default"(%[[LEFT]], 0)
+// CLASS: %[[PICKED:.+]] = fsdp.launch @fused_to_copy_log_softmax_gather
+// CLASS: %[[HIGH:.+]] = aten.call "clamp_max.default"(%[[LEFT]], 0)
+// CLASS: aten.call "nll_loss_forward.default"(%[[PICKED]], %[[HIGH]], none, 1, -9223372036854775808)
+// CLASS: fsdp.launch @fused_to_copy_log_softmax_nll_loss_backward{{.*}} -> tensor<8x64xbf16>
+
+// So is a sum.
+// SUM: %[[PICKED:.+]] = fsdp.launch @fused_to_copy_log_softmax_gather
+// SUM: aten.call "nll_loss_forward.default"(%[[PICKED]], %{{.+}}, none, 2, -7)
+// SUM: fsdp.launch @fused_to_copy_log_softmax_nll_loss_backward{{.*}} -> tensor<8x64xbf16>
 
 // The proof takes just this for the loss that was captured: other clamps, or other targets, are another loss.
 // ELSE: S9: the step computes something else than what was captured

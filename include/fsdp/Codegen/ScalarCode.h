@@ -26,18 +26,23 @@ bool isKernelElement(mlir::Type element);
 bool isElementwise(aten::CallOp call, Rounding rounding);
 
 /// True if the call adds up, or averages, each row of its operand, the last dimension, which stays
-/// with size 1, or picks a number of it (isRowPick), and a kernel of this rounding can compute it.
+/// with size 1, or adds up exponentials (`logsumexp`, only in fast kernels), or picks a number of
+/// it (isRowPick), and a kernel of this rounding can compute it.
 bool isRowReduction(aten::CallOp call, Rounding rounding);
 
-/// True if the call picks one number of each row of two-dimensional rows, that of the column which
-/// its second operand names: `gather`. Only fast kernels have it; one that names no column is NaN
+/// True if the call picks one number of each row, that of the column which its second operand
+/// names: `gather`. Only fast kernels have it; one that names no column is NaN
 /// there.
 bool isRowPick(aten::CallOp call, Rounding rounding);
 
 /// True for operators on whole rows, the last dimension, whose results have the shape of what they
-/// are computed from: `_log_softmax` and its backward, and the backward of `nll_loss`, whose rows
-/// are samples. Only fast kernels have them.
+/// are computed from: `_log_softmax` and its backward, the backward of `nll_loss`, whose rows are
+/// samples, and that of a pick (`new_zeros`, `scatter_add`). Only fast kernels have them.
 bool isRowOperator(aten::CallOp call, Rounding rounding);
+
+/// True for an operand that has one number for each row in its only dimension: the targets of a
+/// loss's backward and, without a reduction, the gradient.
+bool isRowOperand(mlir::OpOperand &use, Rounding rounding);
 
 /// Writes the arithmetic at a builder's place.
 class ScalarCode {

@@ -18,6 +18,7 @@ import tempfile
 import unittest
 
 import torch
+import torch.nn.functional as F
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "../../models"), str(HERE / "../../../tools/python"), str(HERE / "../../../tools/demo")]
@@ -29,6 +30,86 @@ from decoder import Decoder
 TOOLS = None
 STEPS, SAMPLES, LIMIT_S = 3, 16, 300
 BF16 = ["--param-dtype", "bfloat16", "--reduce-dtype", "float32"]
+
+
+class LossModel(torch.nn.Module):
+    """Logits of tokens, and a loss of them."""
+
+    def __init__(self, vocab=80, dim=32):
+        super().__init__()
+        self.vocab = vocab
+        self.embedding = torch.nn.Embedding(vocab, dim)
+        self.head = torch.nn.Linear(dim, vocab, bias=False)
+        self.register_buffer("weights", torch.rand(vocab) + 0.5)
+
+    def logits(self, tokens):
+        return self.head(self.embedding(tokens)).float().view(-1, self.vocab)
+
+
+class Sum(LossModel):
+    def forward(self, tokens, targets):
+        return F.cross_entropy(self.logits(tokens), targets.view(-1), ignore_index=0, reduction="sum") / 64
+
+
+class Ignored(LossModel):
+    def forward(self, tokens, targets):
+        return F.cross_entropy(self.logits(tokens), targets.view(-1), ignore_index=0)
+
+
+class IgnoredBehindAll(LossModel):
+    def forward(self, tokens, targets):
+        targets = torch.where(targets == 0, 255, targets)
+        return F.cross_entropy(self.logits(tokens), targets.view(-1), ignore_index=255)
+
+
+class Smoothed(LossModel):
+    def forward(self, tokens, targets):
+        return F.cross_entropy(self.logits(tokens), targets.view(-1), ignore_index=0, label_smoothing=0.1)
+
+
+class Weighted(LossModel):
+    def forward(self, tokens, targets):
+        return F.cross_entropy(self.logits(tokens), targets.view(-1), weight=self.weights)
+
+
+class WeightedSum(LossModel):
+    def forward(self, tokens, targets):
+        loss = F.cross_entropy(self.logits(tokens), targets.view(-1), self.weights, ignore_index=0, reduction="sum")
+        return loss / 64
+
+
+class WeightedAndSmoothed(LossModel):
+    def forward(self, tokens, targets):
+        return F.cross_entropy(self.logits(tokens), targets.view(-1), self.weights, ignore_index=0, label_smoothing=0.1)
+
+
+class Each(LossModel):
+    def forward(self, tokens, targets):
+        each = F.cross_entropy(self.logits(tokens), targets.view(-1), reduction="none")
+        return (each * (targets.view(-1) % 3)).mean()
+
+
+class EachWeightedAndSmoothed(LossModel):
+    def forward(self, tokens, targets):
+        each = F.cross_entropy(self.logits(tokens), targets.view(-1), self.weights, ignore_index=0,
+                               label_smoothing=0.1, reduction="none")  # fmt: skip
+        return (each * each).mean()
+
+
+class Picked(LossModel):
+    def forward(self, tokens, targets):
+        logs = torch.log_softmax(self.logits(tokens).view(targets.size(0), -1, self.vocab), -1)
+        return -logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1).mean()
+
+
+class WithSquaredLogarithm(LossModel):
+    def forward(self, tokens, targets):
+        logits = self.logits(tokens)
+        return F.cross_entropy(logits, targets.view(-1)) + 0.1 * logits.logsumexp(-1).pow(2).mean()
+
+
+LOSSES = [Sum, Ignored, IgnoredBehindAll, Smoothed, Weighted, WeightedSum, WeightedAndSmoothed, Each,
+          EachWeightedAndSmoothed, Picked, WithSquaredLogarithm]  # fmt: skip
 
 
 class Fusion(unittest.TestCase):
@@ -44,8 +125,15 @@ class Fusion(unittest.TestCase):
 
     def train(self, config, ranks, fusion, flags, evaluates=False):
         """Losses, norms and evaluations in all digits, the weights afterwards, and the plan's number of
-        launches."""
+        launches. `config`: of a model of test/models, the demo's, or a LossModel."""
         model, data = self.folder / "model.pt", self.folder / "data.safetensors"
+        loss, config = (config, models.Config("llama", vocab=80, seq=12)) if isinstance(config, type) else (None, config)
+        if loss and not model.exists():
+            torch.manual_seed(0)
+            torch.jit.script(loss()).save(model)
+            tokens = torch.randint(config.vocab, (2, SAMPLES, config.seq))
+            tokens[1, :, ::5] = 0
+            safetensors_io.save(data, {"tokens": tokens[0].clone(), "targets": tokens[1].clone()})
         if not model.exists() and config.model == "demo":
             torch.manual_seed(0)
             torch.jit.script(Decoder(config.vocab, config.dim, config.layers, config.heads, 2, config.seq)).save(model)
@@ -188,6 +276,28 @@ class Fusion(unittest.TestCase):
     def test_fast_is_near(self):
         self.check_near(models.Config("llama", dim=64, layers=2))
 
+    def test_losses(self):
+        """Each is near torch's; a kernel stores no probabilities in fp32."""
+        for loss in LOSSES:
+            for flags in ([], BF16):
+                with self.subTest(loss=loss.__name__, flags=flags):
+                    for file in self.folder.iterdir():
+                        file.unlink()
+                    figures, _, _ = self.train(loss, 2, "fast", flags)
+                    # Of the logits' size it stores these and their gradient, in the product's dtype.
+                    step = re.search(r"func\.func @step.*", (self.folder / "planned.mlir").read_text(), re.DOTALL)[0]
+                    results = re.findall(r" at \[.* -> (tensor<(?:48|4x12)x80x\w+>)", step)
+                    self.assertEqual([result[-5:-1].lstrip("x") for result in results], 2 * ["bf16" if flags else "f32"])
+                    expected, expected_weights, _ = self.train(loss, 2, "off", flags)
+                    for (got, _), (wanted, _) in zip(figures, expected):
+                        got, wanted = ([float.fromhex(x) for x in line] for line in (got, wanted))
+                        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=0)
+                    if not flags:
+                        figures, weights, _ = self.train(loss, 2, "exact", flags)
+                        self.assertEqual(figures, expected)
+                        for name, tensor in expected_weights.items():
+                            self.assertTrue(torch.equal(weights[name], tensor), name)
+
     def test_targets(self):
         """Some are ignored; one that is no class is an error, also where a kernel looks it up."""
         config = models.Config("llama", dim=64, layers=1)
@@ -205,6 +315,24 @@ class Fusion(unittest.TestCase):
                                       capture_output=True, text=True, timeout=LIMIT_S)  # fmt: skip
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f"of input 'targets' is {bad}, expected", done.stderr)
+
+    def test_targets_of_a_loss_that_ignores_a_class(self):
+        self.check_bad_targets(Ignored)
+
+    def test_targets_that_are_picked(self):
+        self.check_bad_targets(Picked)
+
+    def check_bad_targets(self, loss):
+        self.train(loss, 1, "fast", [])
+        data = self.folder / "data.safetensors"
+        inputs = safetensors_io.load(data)
+        for bad in (80, -1):
+            inputs["targets"][0, 1] = bad
+            safetensors_io.save(data, inputs)
+            done = subprocess.run([self.folder / "fast-1", "--data", data, "--steps", "1"], capture_output=True,
+                                  text=True, timeout=LIMIT_S)  # fmt: skip
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"of input 'targets' is {bad}, expected", done.stderr)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 using namespace fsdp::rt;
 using namespace fsdp::test;
 
@@ -114,6 +116,43 @@ TEST(IndexUses, FollowsClampedTargetsIntoKernels) {
   EXPECT_EQ(findBad(49), std::pair(false, false));
   EXPECT_EQ(findBad(50), std::pair(true, false));
   EXPECT_EQ(findBad(-1), std::pair(false, true));
+}
+
+// A class that a loss ignores is another number for the kernel and the loss; in the data it is no
+// error.
+TEST(IndexUses, FollowsAnIgnoredClassIntoKernels) {
+  PlanBuilder builder;
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  uint32_t targets = builder.addValue(FSDP_I64, {6}), mask = builder.addValue(FSDP_BOOL, {6}),
+           left = builder.addValue(FSDP_I64, {6}), low = builder.addValue(FSDP_I64, {6}),
+           high = builder.addValue(FSDP_I64, {6});
+  builder.addInput("targets", targets);
+  builder.call("eq", "Scalar", {value(targets), integer(255)}, {mask});
+  builder.call("masked_fill", "Scalar", {value(targets), value(mask), integer(least)}, {left});
+  builder.call("clamp_min", "", {value(left), integer(0)}, {low});
+  builder.call("clamp_max", "", {value(left), integer(0)}, {high});
+  uint32_t column = builder.addValue(FSDP_I64, {6, 1}, builder.offsetOf(low));
+  builder.view("unsqueeze", "", {value(low), integer(1)}, {column});
+  uint32_t logits = builder.addValue(FSDP_F32, {6, 50}),
+           picked = builder.addValue(FSDP_F32, {6, 1});
+  builder.kernel(+[](void *const *, int64_t, int64_t) {}, 1, {logits, column}, {picked});
+  uint32_t loss = builder.addValue(FSDP_F32, {}), weight = builder.addValue(FSDP_F32, {});
+  builder.call("nll_loss_forward", "",
+               {value(picked), value(high), none(), integer(1), integer(least)}, {loss, weight});
+  PlanView plan(builder.finish(loss));
+  std::vector<IndexUse> uses = findIndexUses(plan);
+  ASSERT_EQ(uses.size(), 2u);
+  auto findBad = [&](int64_t target) {
+    std::vector<int64_t> batch{0, 49, 255, target, 7, 3};
+    std::vector<std::optional<BadIndex>> found;
+    for (const IndexUse &use : uses)
+      found.push_back(findBadIndex(use, std::as_bytes(std::span(batch))));
+    return std::pair(found[0].has_value(), found[1].has_value());
+  };
+  EXPECT_EQ(findBad(49), std::pair(false, false));
+  EXPECT_EQ(findBad(50), std::pair(true, false));
+  EXPECT_EQ(findBad(-1), std::pair(false, true));
+  EXPECT_EQ(findBad(least), std::pair(false, true));
 }
 
 // Only what is read counts: here all but the last column.

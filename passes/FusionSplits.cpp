@@ -1,0 +1,50 @@
+//===- FusionSplits.cpp - Calls of which a kernel holds a part ------------===//
+
+#include "passes/FusionSplits.h"
+
+#include "fsdp/Analysis/SplitCalls.h"
+#include "fsdp/Codegen/ScalarCode.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+
+/// Adds the parts before the call.
+static SmallVector<CallOp> addParts(CallOp call, const SplitCall &split,
+                                    SmallVectorImpl<Value> &values) {
+  OpBuilder builder(call);
+  llvm::append_range(values, call.getOperands());
+  SmallVector<CallOp> parts;
+  for (const SplitCall::Part &part : split.parts) {
+    auto operands = llvm::map_to_vector(part.operands, [&](unsigned i) { return values[i]; });
+    parts.push_back(CallOp::create(builder, call.getLoc(), part.results, operands,
+                                   builder.getStringAttr(part.callee),
+                                   builder.getArrayAttr(part.arguments), call.getPhase(),
+                                   call.getScopeAttr(), /*rng=*/nullptr, /*offsets=*/nullptr));
+    llvm::append_range(values, parts.back().getResults());
+  }
+  return parts;
+}
+
+void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
+  for (CallOp call : llvm::to_vector(step.getOps<CallOp>())) {
+    const bool isLoss = isLossOfRows(call);
+    auto rows = isLoss ? call.getOperand(0).getDefiningOp<CallOp>() : CallOp();
+    if (isLoss && !(rows && codegen::isRowOperator(rows, rounding)))
+      continue;
+    std::optional<SplitCall> split = splitCall(call);
+    if (!split)
+      continue;
+    SmallVector<Value> values;
+    SmallVector<CallOp> parts = addParts(call, *split, values);
+    if (!isLoss && !codegen::isRowReduction(parts.front(), rounding)) {
+      for (CallOp part : llvm::reverse(parts))
+        part.erase();
+      continue;
+    }
+    for (auto [result, i] : llvm::zip_equal(call.getResults(), split->results))
+      result.replaceAllUsesWith(values[i]);
+    call.erase();
+  }
+}
