@@ -156,11 +156,12 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     and its backward, where, comparisons, reciprocal square roots, small powers, dropout's backward,
     concatenations of columns, and in f32 sums and means of rows in torch's order. (A NaN stays one, with
     other bits perhaps.) On GPUs it says where kernels round, and rows are added up in the order of a
-    warp's lanes. `fusion=fast` also takes exp, sigmoid, tanh, silu, gelu and their backwards,
-    `_log_softmax` and its backward, and the backward of `nll_loss`. The lookup of an `nll_loss` that
-    follows a `_log_softmax` becomes a `gather` in its kernel, so that one number for each row is stored
-    (`fsdp/Analysis/PickedLoss.h`). It computes in fp32 and rounds once,
-    where a result is stored. `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was
+    warp's lanes. Of bf16 and f16 on x86-64 it also takes exp, sigmoid, tanh, silu and sqrt, and the
+    backwards of the middle three. `fusion=fast` takes these of all types, gelu, `_log_softmax`, `logsumexp`,
+    their backwards and the backward of `nll_loss`. The lookup of a loss that follows a `_log_softmax`
+    becomes a `gather` in its kernel, so that one number for each row is stored, whatever is weighted,
+    smoothed, ignored or summed (`fsdp/Analysis/SplitCalls.h`). It computes in fp32 and rounds once, where a
+    result is stored. `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was
     captured for CUDA, `exact` of others; if a scheduled module does not fit the `memory-cap` so and fits it
     without kernels, it gets none, and a remark says so. A module that has kernels is not fused again.
 

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RandomKernel.h"
+#include "RunnableLevels.h"
 #include "fsdp/Codegen/CpuKernels.h"
 #include "fsdp/Codegen/NativeKernels.h"
 #include "mlir/IR/Verifier.h"
@@ -55,17 +56,6 @@ static bool areEqual(const at::Tensor &a, const at::Tensor &b) {
   at::Tensor bothNan = x.isnan().logical_and(y.isnan());
   at::Tensor equal = x.contiguous().view(at::kInt).eq(y.contiguous().view(at::kInt));
   return equal.logical_or(bothNan).all().item<bool>();
-}
-
-/// Levels of FSDP_NUM_KERNEL_LEVELS that this machine runs.
-static unsigned getNumRunnableLevels() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4"))
-    return 3;
-  if (__builtin_cpu_supports("x86-64-v3"))
-    return 2;
-#endif
-  return 1;
 }
 
 static void testKernels(Rounding rounding) {

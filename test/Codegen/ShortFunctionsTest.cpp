@@ -1,6 +1,8 @@
 //===- ShortFunctionsTest.cpp - Functions of every bf16 and f16 ------------===//
 
-#include "NativeKernels.h"
+#include "RunnableLevels.h"
+#include "fsdp/Codegen/CpuKernels.h"
+#include "fsdp/Codegen/NativeKernels.h"
 #include "fsdp/Codegen/ScalarCode.h"
 #include "mlir/Parser/Parser.h"
 
@@ -15,7 +17,6 @@
 
 using namespace mlir;
 using namespace fsdp;
-using namespace fsdp::test;
 
 static constexpr int64_t kNumbers = 65536;
 
@@ -36,11 +37,12 @@ public:
     module = parseSourceString<ModuleOp>(text, &context);
     FailureOr<codegen::CpuKernels> built =
         codegen::buildCpuKernels(*module->getOps<KernelOp>().begin());
-    if (failed(built) || !native.add(*built))
+    if (failed(built))
       return;
+    llvm::cantFail(native.add(built->bitcode));
     units = built->kernels[0].units;
-    for (unsigned level = 0; level < getNumRunnableLevels(); ++level)
-      functions.push_back(native.lookup(built->kernels[0].functions[level]));
+    for (unsigned level = 0; level < test::getNumRunnableLevels(); ++level)
+      functions.push_back(llvm::cantFail(native.lookup(built->kernels[0].functions[level])));
   }
 
   size_t numLevels() const { return functions.size(); }
@@ -58,7 +60,7 @@ private:
   MLIRContext context;
   at::ScalarType dtype;
   OwningOpRef<ModuleOp> module;
-  NativeKernels native;
+  codegen::NativeKernels native = llvm::cantFail(codegen::NativeKernels::create());
   std::vector<fsdp_kernel_function> functions;
   int64_t units = 0;
 };
