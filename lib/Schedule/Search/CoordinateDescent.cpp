@@ -35,6 +35,7 @@ private:
   void tryChunksOfBound();
   void descendMerging(Merging Recipe::*merging, double latencyBytes);
   double latencyBytes(const CollectiveCost &cost) const;
+  bool descendLanes();
   void descendYields(bool mayShareLane);
   void descendTransports();
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
@@ -241,15 +242,21 @@ void CoordinateDescent::descendTransports() {
         descend(&Recipe::copyEngineBytes, {multiple * latencyBytes(*mesh.copyEngineCost)});
 }
 
+/// One lane where both at once are slower. Whether there is a choice.
+bool CoordinateDescent::descendLanes() {
+  if (problem.oneLane || problem.contention.lanes == 1)
+    return false;
+  descend(&Recipe::shareLane, {false, true});
+  return true;
+}
+
 void CoordinateDescent::descendAll() {
   for (size_t i = 0; i < orders.size(); ++i)
     descendKeeps(orders[i], /*byBound=*/i == 1);
   descendTransports();
   descendMerging(&Recipe::gathers, latencyBytes(problem.meshes.front().gatherCost));
   descendMerging(&Recipe::reductions, latencyBytes(problem.meshes.front().reduceCost));
-  bool mayShareLane = !problem.oneLane && problem.contention.lanes > 1;
-  if (mayShareLane)
-    descend(&Recipe::shareLane, {false, true});
+  const bool mayShareLane = descendLanes();
   descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
   descend(&Recipe::latest, {0., 1., 1.1, 1.3});
   if (mayShareLane || problem.oneLane)
@@ -277,6 +284,7 @@ void CoordinateDescent::run() {
   tryRecipe(start);
   if (current.kept.empty())
     return;
+  descendLanes();
   descendTransports();
   descendRounds();
   if (space.mayChunk.empty())
