@@ -298,8 +298,9 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t c
       if (best->found.makespanNs <= kLittle * fastestNs)
         break;
     }
-    roomBytes = enough == kAllRoom ? tooLittle + excessBytes * (round + 1)
-                                   : tooLittle + (enough - tooLittle) / 2;
+    // Where little is missing, a little more room may leave the plan and its holes as they are.
+    const int64_t moreBytes = std::max(excessBytes * (round + 1), tooLittle / 8);
+    roomBytes = enough == kAllRoom ? tooLittle + moreBytes : tooLittle + (enough - tooLittle) / 2;
   }
   return best;
 }
