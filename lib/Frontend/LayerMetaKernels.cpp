@@ -170,7 +170,10 @@ static std::vector<int64_t> getNormSizes(const Tensor &v, int64_t dim) {
 void MetaKernels::addWeightNorm() {
   add(
       "_weight_norm_interface", +[](const Tensor &v, const Tensor &g, int64_t dim) {
-        return Tensors2(at::empty_like(v), at::empty(getNormSizes(v, dim), g.options()));
+        // Norms of short numbers are in fp32, on CPUs and on GPUs.
+        auto type = at::isReducedFloatingType(g.scalar_type()) ? at::kFloat : g.scalar_type();
+        return Tensors2(at::empty_like(v),
+                        at::empty(getNormSizes(v, dim), g.options().dtype(type)));
       });
   add(
       "_weight_norm_interface_backward",

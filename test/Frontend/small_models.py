@@ -187,6 +187,7 @@ class Extra(nn.Module):
         self.conv = nn.Conv2d(2, 8, 3, padding=1)
         self.norm = nn.GroupNorm(2, 8)
         self.w = nn.Parameter(torch.randn(8, 8))
+        self.length = nn.Parameter(torch.rand(8, 1) + 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu6(F.mish(self.norm(self.conv(x))))
@@ -196,6 +197,8 @@ class Extra(nn.Module):
         h = F.adaptive_avg_pool2d(h, [2, 2])
         pooled = h.mean([2, 3])
         y = F.logsigmoid(torch.where(pooled > 0.0, pooled, pooled * 0.5) @ self.w)
+        short, length = self.w.to(torch.bfloat16), self.length.to(torch.bfloat16)
+        y = y * torch._weight_norm(short, length, 0).float().mean()  # norms in fp32
         y = y / (1.0 + y.std(dim=1, keepdim=True)) + y.var(dim=0)
         z = y.index_select(1, torch.arange(4, device=x.device))
         smooth = F.huber_loss(z, torch.ones_like(z)) + F.mse_loss(z, torch.zeros_like(z))
