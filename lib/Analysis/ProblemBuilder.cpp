@@ -175,9 +175,8 @@ uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
       if (cost)
         *cost = cost->plus(fetch.latencyNs, fetch.nsPerByte);
   }
-  if (replicas > 1) {
+  if (replicas > 1)
     mesh.acrossCost = findCost(cost::CollectiveKind::AllReduce, replicas, shards);
-  }
   std::vector<schedule::Mesh> &meshes = result->problem.meshes;
   meshes.resize(index);
   meshes.push_back(mesh);

@@ -298,7 +298,7 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t c
       if (best->found.makespanNs <= kLittle * fastestNs)
         break;
     }
-    // Where little is missing, a little more room may leave the plan and its holes as they are.
+    // A small increase of the room may yield the same plan again, with the same holes.
     const int64_t moreBytes = std::max(excessBytes * (round + 1), tooLittle / 8);
     roomBytes = enough == kAllRoom ? tooLittle + moreBytes : tooLittle + (enough - tooLittle) / 2;
   }

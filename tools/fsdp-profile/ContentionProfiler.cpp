@@ -11,12 +11,13 @@ using namespace fsdp;
 using namespace fsdp::profile;
 
 static constexpr double kStandstill = 100;
-/// Of products, in gathers' durations: more than a collective and what it is slowed by, and less.
+/// How long products run, in durations of a gather: longer than a collective beside them does, and
+/// much shorter.
 static constexpr double kLong = 3, kShort = 0.25;
 
 namespace {
 
-/// Medians, nanoseconds: of each alone, and together from the begin of the one to the end of both.
+/// Medians in nanoseconds, from the begin of the first to the end of the last that runs.
 struct Together {
   double gather = 0, reduction = 0, lanes = 0;
   double products = 0, besideGather = 0, besideReduction = 0, besideBoth = 0;
@@ -39,7 +40,13 @@ public:
   rt::Result<Together> run();
 
 private:
-  rt::Status measure(double &medianNs, bool gathers, bool reduces, int64_t products);
+  struct Trial {
+    double *medianNs;
+    bool gathers, reduces;
+    int64_t products;
+  };
+  rt::Status measure(std::initializer_list<Trial> trials);
+  rt::Status measure(const Trial &trial);
 
   CollectiveStreams &streams;
   CollectiveTimer &timer;
@@ -49,23 +56,29 @@ private:
 
 } // namespace
 
-rt::Status ContentionTrials::measure(double &medianNs, bool gathers, bool reduces,
-                                     int64_t products) {
+rt::Status ContentionTrials::measure(const Trial &trial) {
   rt::Result<cost::SizedDuration> duration = timer.measure([&]() -> rt::Status {
-    if (gathers)
+    if (trial.gathers)
       streams.startGather(0, bytes, false);
-    if (reduces)
+    if (trial.reduces)
       streams.startReduction(reducePlace, bytes, false);
-    for (int64_t i = 0; i < products; ++i)
+    for (int64_t i = 0; i < trial.products; ++i)
       at::mm_out(product, a, b);
-    if (gathers)
+    if (trial.gathers)
       if (rt::Status status = streams.waitForGather(); !status.ok())
         return status;
-    return reduces ? streams.waitForReduction() : rt::Status();
+    return trial.reduces ? streams.waitForReduction() : rt::Status();
   });
   if (!duration.ok())
     return duration.status();
-  medianNs = duration->medianNs;
+  *trial.medianNs = duration->medianNs;
+  return {};
+}
+
+rt::Status ContentionTrials::measure(std::initializer_list<Trial> trials) {
+  for (const Trial &trial : trials)
+    if (rt::Status status = measure(trial); !status.ok())
+      return status;
   return {};
 }
 
@@ -73,28 +86,25 @@ rt::Result<Together> ContentionTrials::run() {
   constexpr int64_t kProbe = 10;
   Together ns;
   double probeNs = 0;
-  for (auto [medianNs, gathers, reduces, products] :
-       {std::tuple(&ns.gather, true, false, int64_t(0)),
-        std::tuple(&ns.reduction, false, true, int64_t(0)),
-        std::tuple(&ns.lanes, true, true, int64_t(0)), std::tuple(&probeNs, false, false, kProbe)})
-    if (rt::Status status = measure(*medianNs, gathers, reduces, products); !status.ok())
-      return status;
+  const std::initializer_list<Trial> alone = {{&ns.gather, true, false, 0},
+                                              {&ns.reduction, false, true, 0},
+                                              {&ns.lanes, true, true, 0},
+                                              {&probeNs, false, false, kProbe}};
+  if (rt::Status status = measure(alone); !status.ok())
+    return status;
   auto countProducts = [&](double ns) { return 1 + static_cast<int64_t>(ns / probeNs * kProbe); };
   const int64_t many = countProducts(kLong * std::max(ns.lanes, ns.gather)),
                 few = countProducts(kShort * ns.gather);
-  for (auto [medianNs, gathers, reduces, products] :
-       {std::tuple(&ns.products, false, false, many),
-        std::tuple(&ns.besideGather, true, false, many),
-        std::tuple(&ns.besideReduction, false, true, many),
-        std::tuple(&ns.besideBoth, true, true, many),
-        std::tuple(&ns.fewProducts, false, false, few),
-        std::tuple(&ns.gatherBesideFew, true, false, few)})
-    if (rt::Status status = measure(*medianNs, gathers, reduces, products); !status.ok())
-      return status;
+  const std::initializer_list<Trial> beside = {
+      {&ns.products, false, false, many},       {&ns.besideGather, true, false, many},
+      {&ns.besideReduction, false, true, many}, {&ns.besideBoth, true, true, many},
+      {&ns.fewProducts, false, false, few},     {&ns.gatherBesideFew, true, false, few}};
+  if (rt::Status status = measure(beside); !status.ok())
+    return status;
   return ns;
 }
 
-/// Collectives that are busy for `busyNs` delay computation by busyNs (1 - 1 / contention).
+/// The factor by which work is slower for `busyNs`, if that delays it by busyNs (1 - 1 / factor).
 static double contentionOf(double delayNs, double busyNs) {
   const double delay = delayNs / busyNs;
   return delay >= 1 - 1 / kStandstill ? kStandstill : 1 / (1 - std::max(delay, 0.0));
@@ -107,8 +117,8 @@ static schedule::Contention fit(const Together &ns) {
   const double shorter = std::min(ns.gather, ns.reduction),
                rest = std::max(ns.gather, ns.reduction) - shorter;
   contention.lanes = std::clamp((ns.lanes - rest) / shorter, 1.0, 2.0);
-  // Few products that are slowed down last for x, in which the gather does x / contention. The
-  // slower the gather the longer it delays many products, so the two are found in turns.
+  // Few products last for x beside the gather, and the gather gets x / contention done meanwhile. A
+  // slower gather delays many products for longer, so that both factors depend on each other.
   constexpr int kTurns = 8;
   for (int i = 0; i < kTurns; ++i) {
     contention.gathers =

@@ -9,7 +9,8 @@
 
 namespace fsdp::schedule {
 
-/// Of a collective that runs beside nothing: first nothing moves, then its bytes do.
+/// How long a collective takes that runs alone: first its latency, in which no byte moves, then the
+/// time in which its bytes move.
 struct CollectiveDuration {
   double latencyNs = 0, bytesNs = 0;
   double totalNs() const { return latencyNs + bytesNs; }
@@ -21,15 +22,15 @@ struct CurvePoint {
   bool operator==(const CurvePoint &) const = default;
 };
 
-/// Measured durations. Between two points on the straight line through them, behind the last in
-/// proportion to it.
+/// Measured durations by bytes. Between two measured sizes the duration lies on the straight line
+/// through both; for more bytes than were measured it is proportional to the largest.
 class CollectiveCurve {
 public:
-  /// At least one; bytes are positive and increase, durations do not fall. `latencyNs` is the
-  /// duration of no bytes.
+  /// At least one point. The points' bytes are positive and increase; their durations do not fall.
+  /// `latencyNs` is the duration of a collective of no bytes.
   CollectiveCurve(double latencyNs, std::vector<CurvePoint> points);
   double durationNs(int64_t bytes) const;
-  /// The first is that of no bytes.
+  /// The first point is the one of no bytes.
   const std::vector<CurvePoint> &getPoints() const { return points; }
   bool operator==(const CollectiveCurve &) const = default;
 
@@ -37,8 +38,9 @@ private:
   std::vector<CurvePoint> points;
 };
 
-/// A line, and where durations were measured a curve above it. Of the curve, what exceeds the
-/// line's bytes is latency.
+/// A collective's cost is a line, latencyNs + nsPerByte * bytes, or, where durations were measured,
+/// a curve that is nowhere below this line. Then the duration without the line's nsPerByte * bytes
+/// counts as latency.
 struct CollectiveCost {
   double latencyNs = 0;
   double nsPerByte = 0; // of gathered, or of not yet reduced bytes
@@ -53,7 +55,7 @@ struct CollectiveCost {
   }
   double durationNs(int64_t bytes) const { return of(bytes).totalNs(); }
   CollectiveCost scaled(double factor) const;
-  /// With this line's duration on top.
+  /// The cost of this collective and of something else behind it, whose cost is the given line.
   CollectiveCost plus(double latencyNs, double nsPerByte) const;
   bool operator==(const CollectiveCost &other) const {
     return latencyNs == other.latencyNs && nsPerByte == other.nsPerByte &&

@@ -5,21 +5,27 @@
 
 namespace fsdp::schedule {
 
-/// Factors by which work takes longer, each named by what runs beside it. A collective's latency
-/// takes as long beside anything; its bytes do not.
+/// By which factor work takes longer beside other work. Each factor is named by the other work. A
+/// collective's latency is never longer.
 struct Contention {
-  // Bytes of collectives.
-  double lanes = 1;       // in [1, 2]: of gathers and of reductions, while both move
-  double replicas = 1;    // in [1, 2]: of these and of those over replicas, for each that it meets;
-                          // what several factors exceed 1 by adds up
-  double computation = 1; // at least 1, times the others
+  // The time in which a collective's bytes move.
+  /// In [1, 2]: of gathers beside reductions, and of reductions beside gathers.
+  double lanes = 1;
+  /// In [1, 2]: of an all-reduce over replicas beside a gather or a reduction, and the reverse. A
+  /// collective that meets two others takes longer by the sum of both excesses over 1.
+  double replicas = 1;
+  /// At least 1: of any collective beside computation. It multiplies the factors above.
+  double computation = 1;
 
-  // Computation, at least 1, from a collective's begin to its end.
-  double gathers = 1, reductions = 1; // one of them by kernels; over replicas as reductions
-  double several = 1;                 // more of them: no less than one
-  double copyEngines = 1;             // nothing but a gather by these: no more than by kernels
+  // Computation, from the begin of a collective's latency to the end of its bytes. At least 1.
+  /// Beside one collective by kernels; an all-reduce over replicas counts as a reduction.
+  double gathers = 1, reductions = 1;
+  /// Beside several collectives by kernels; no less than beside one.
+  double several = 1;
+  /// Beside a gather by copy engines alone; no more than beside a gather by kernels.
+  double copyEngines = 1;
 
-  /// By kernels, however many run.
+  /// The same factor of computation for one collective by kernels and for several.
   void setOfComputation(double factor) { gathers = reductions = several = factor; }
 
   bool operator==(const Contention &) const = default;

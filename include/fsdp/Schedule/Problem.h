@@ -106,8 +106,8 @@ struct Problem {
   std::vector<Mesh> meshes = std::vector<Mesh>(1); // at least one
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
-  /// One launch of several members pays the latency once, of the sum of their bytes; else it takes
-  /// as long as they do one after another.
+  /// True: one launch of several collectives takes as long as one collective of all their bytes.
+  /// False: it takes as long as these collectives do one after another.
   bool coalesces = true;
   /// The host issues work long before it runs, as for every GPU. Only what eager FSDP2 does depends
   /// on it (Policies.h).

@@ -73,21 +73,18 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   if (behind == 0)
     return turns;
   turns.keptNs = std::max(leastNs, reduceNs + computeNs(firstKeptTight, deadline));
-  // Nothing moves before the one or the other has its latency behind it.
+  // No byte moves before the shorter of the two latencies has passed.
   const double leastLatencyNs = std::min(cost.latencyNs, reduction.cost.latencyNs);
   double bothNs = 0;
   for (const LaneShares &shares : laneShares) {
     const double ofLatencies = shares[LaneWork::GatherLatency] + shares[LaneWork::ReduceLatency];
-    bothNs = std::max(bothNs, shares[LaneWork::GatherLatency] * gathered.latencyNs +
-                                  shares[LaneWork::GatherBytes] * gathered.bytesNs +
-                                  shares[LaneWork::ReduceLatency] * reduce.latencyNs +
-                                  shares[LaneWork::ReduceBytes] * reduce.bytesNs +
+    bothNs = std::max(bothNs, shares.sumOf(gathered, reduce) +
                                   std::max(0., 1 - ofLatencies) * leastLatencyNs);
   }
   double behindNs = computeNs(ready, behind), restNs = computeNs(first, deadline);
   double endedNs = bothNs + restNs;
-  // What the gather moves beside the reduction's latency is not slower. A larger bucket may have a
-  // longer one, unless a line says what it costs.
+  // Beside the reduction's latency the gather's bytes are not slower. In a larger bucket this
+  // latency may be longer, unless a line says what the bucket costs.
   const bool isLine = problem.coalesces && !reduction.cost.curve;
   const double slowedNs = isLine ? std::max(0., gathered.bytesNs - reduce.latencyNs) : 0;
   double sharedNs =

@@ -32,7 +32,7 @@ static Rates ratesOf(const Contention &contention, const Activity &activity) {
   return rates;
 }
 
-/// Of all moments that there may be, those without computation first.
+/// The rates of all cases of what runs at a moment.
 static std::vector<Rates> findRates(const Problem &problem, BusyLanes busy) {
   std::vector<CollectiveWork> gathers = {CollectiveWork::Gather};
   if (std::any_of(problem.meshes.begin(), problem.meshes.end(),
@@ -64,7 +64,7 @@ static double sumOf(const LaneShares &shares, const Rates &rates) {
   return sum;
 }
 
-/// As far as every moment allows.
+/// Raises the weight of `work` as far as the rates at every moment allow.
 static void raise(LaneShares &shares, LaneWork work, const std::vector<Rates> &moments) {
   double most = 1; // nothing is done faster than beside nothing
   for (const Rates &rates : moments)
@@ -82,7 +82,7 @@ std::vector<LaneShares> fsdp::schedule::findLaneShares(const Problem &problem, B
   constexpr LaneWork c = LaneWork::Compute, x = LaneWork::AcrossBytes;
   constexpr LaneWork gl = LaneWork::GatherLatency, gb = LaneWork::GatherBytes;
   constexpr LaneWork rl = LaneWork::ReduceLatency, rb = LaneWork::ReduceBytes;
-  // Those that come first are raised most.
+  // Weights are raised in this order, so the first ones become largest.
   static constexpr LaneWork kOrders[][kNumLaneWorks] = {
       {gb, gl, rb, rl, x, c}, {rb, rl, gb, gl, x, c}, {gb, rb, gl, rl, x, c},
       {rb, gb, rl, gl, x, c}, {x, gb, rb, gl, rl, c}, {x, rb, gb, rl, gl, c},

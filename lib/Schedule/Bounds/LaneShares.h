@@ -27,20 +27,28 @@ enum class LaneWork : uint8_t {
 };
 constexpr size_t kNumLaneWorks = 6;
 
-/// Weights, by LaneWork.
 struct LaneShares {
-  std::array<double, kNumLaneWorks> weights = {};
-  /// What the rates add up to at most while there is no computation.
+  std::array<double, kNumLaneWorks> weights = {}; // by LaneWork
+  /// The largest weighted sum of rates at a moment without computation.
   double idleRate = 0;
+
   double operator[](LaneWork work) const { return weights[size_t(work)]; }
+  /// The weighted sum of what gathers and reductions have to do.
+  double sumOf(const CollectiveDuration &gathers, const CollectiveDuration &reductions) const {
+    return (*this)[LaneWork::GatherLatency] * gathers.latencyNs +
+           (*this)[LaneWork::GatherBytes] * gathers.bytesNs +
+           (*this)[LaneWork::ReduceLatency] * reductions.latencyNs +
+           (*this)[LaneWork::ReduceBytes] * reductions.bytesNs;
+  }
 };
 
-/// Lanes that are busy in a stretch, if only for a part of it.
+/// The lanes that may be busy at some moment of a stretch.
 struct BusyLanes {
   bool gathers = false, reductions = false, across = false;
 };
 
-/// Weights of which none can be raised, and none of which is everywhere at most another one's.
+/// Vectors of weights. In each, no weight can be raised without lowering another one; no vector is
+/// at most another one in all weights.
 std::vector<LaneShares> findLaneShares(const Problem &problem, BusyLanes busy);
 
 } // namespace fsdp::schedule

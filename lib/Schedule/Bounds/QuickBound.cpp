@@ -28,7 +28,7 @@ struct Arc {
 
 static Arc makeArc(uint32_t from, uint32_t to, const CollectiveCost &cost, int64_t bytes,
                    bool mergeable) {
-  // With more bytes a measured latency may be shorter.
+  // A larger bucket may have a shorter measured latency: only the line's counts.
   const CollectiveDuration work{mergeable ? 0 : cost.latencyNs, cost.nsPerByte * double(bytes)};
   return {from, to, cost.durationNs(bytes), work};
 }
@@ -146,11 +146,7 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   double pathNs = headNs.back(), busyNs = 0;
   for (const LaneShares &shares : findLaneShares(problem, {.gathers = true, .reductions = true})) {
     const double sumNs = shares[LaneWork::Compute] * problem.reachedNs().back() +
-                         shares[LaneWork::GatherLatency] * gatherWork.latencyNs +
-                         shares[LaneWork::GatherBytes] * gatherWork.bytesNs +
-                         shares[LaneWork::ReduceLatency] * reduceWork.latencyNs +
-                         shares[LaneWork::ReduceBytes] * reduceWork.bytesNs +
-                         (1 - shares.idleRate) * firstWaitNs;
+                         shares.sumOf(gatherWork, reduceWork) + (1 - shares.idleRate) * firstWaitNs;
     double &ofKind = shares[LaneWork::Compute] > 0 ? pathNs : busyNs;
     ofKind = std::max(ofKind, sumNs);
   }

@@ -46,9 +46,7 @@ double Placement::findOperationEnd() const {
 
 void Placement::launch(GatherTask &task) {
   task.isLaunched = true;
-  task.ticket =
-      streams.launch(0, task.duration,
-                     task.byCopyEngine ? CollectiveWork::CopyEngineGather : CollectiveWork::Gather);
+  task.ticket = streams.launch(0, task.duration, gatherWork(task.byCopyEngine));
   held += task.bytes;
   tasks.room.take(position, task.first, task.bytes);
   plan.gathers.push_back({task.uses, position, task.byCopyEngine});

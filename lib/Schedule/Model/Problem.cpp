@@ -87,7 +87,8 @@ static Wrong checkReductions(const Problem &problem) {
   return std::nullopt;
 }
 
-/// Bounds count the line, and that more bytes take no less time.
+/// Bounds take for granted that no duration is below the line and that more bytes take no less
+/// time.
 static Wrong checkCurve(const CollectiveCost &cost, const std::string &name) {
   if (!cost.curve)
     return std::nullopt;
@@ -160,6 +161,8 @@ static Wrong checkGroups(const Problem &problem) {
       return "a chunk of group '" + group.name + "' takes " + std::to_string(group.chunk->copyNs) +
              " ns to copy, and its gather " + std::to_string(cost.latencyNs) + " ns and " +
              std::to_string(cost.nsPerByte) + " ns per byte";
+    if (Wrong wrong = checkCurve(cost, "gather of chunks"))
+      return wrong;
   }
   return std::nullopt;
 }

@@ -12,20 +12,23 @@ namespace fsdp::schedule {
 
 enum class LaneState : uint8_t { Idle, Latency, Moving };
 enum class CollectiveWork : uint8_t { Gather, CopyEngineGather, Reduction };
+inline CollectiveWork gatherWork(bool byCopyEngine) {
+  return byCopyEngine ? CollectiveWork::CopyEngineGather : CollectiveWork::Gather;
+}
 
-/// What runs at a moment. The lane over replicas comes behind those of gathers and reductions, of
-/// which the first may have both.
+/// What runs at a moment. Lane 0 has gathers, and reductions too where both share it; lane 1 has
+/// reductions, lane kAcross all-reduces over replicas.
 struct Activity {
   static constexpr uint32_t kNumLanes = 3, kAcross = 2;
   LaneState lanes[kNumLanes] = {};
-  CollectiveWork first = CollectiveWork::Gather; // on the first lane
+  CollectiveWork first = CollectiveWork::Gather; // on lane 0
   bool isComputing = false;
 
   bool isMoving(uint32_t lane) const { return lanes[lane] == LaneState::Moving; }
   bool isBusy(uint32_t lane) const { return lanes[lane] != LaneState::Idle; }
 };
 
-/// Of bytes that the lane moves or would move.
+/// By which factor the bytes of a collective on `lane` move more slowly than alone.
 inline double slowdownOfBytes(const Contention &contention, const Activity &activity,
                               uint32_t lane) {
   double slowdown = 1;
@@ -37,6 +40,7 @@ inline double slowdownOfBytes(const Contention &contention, const Activity &acti
   return activity.isComputing ? slowdown * contention.computation : slowdown;
 }
 
+/// By which factor computation is slower than alone.
 inline double slowdownOfComputation(const Contention &contention, const Activity &activity) {
   const bool isFirst = activity.isBusy(0);
   const bool byCopyEngine = isFirst && activity.first == CollectiveWork::CopyEngineGather;

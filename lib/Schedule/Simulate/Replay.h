@@ -24,10 +24,6 @@ struct NominalDurations {
   }
 };
 
-inline CollectiveWork workOf(const GatherBucket &bucket) {
-  return bucket.byCopyEngine ? CollectiveWork::CopyEngineGather : CollectiveWork::Gather;
-}
-
 /// A wait for what goes on over replicas.
 struct AcrossWait {
   uint32_t update, bucket;
@@ -78,7 +74,7 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
     }
     for (; gather < numGathers && plan.gathers[gather].launch == position; ++gather)
       gathers[gather] = streams.launch(0, durations.ofGathers(plan.gathers[gather]),
-                                       workOf(plan.gathers[gather]));
+                                       gatherWork(plan.gathers[gather].byCopyEngine));
     for (; use < numUses && problem.uses[use].first == position; ++use)
       if (uint32_t bucket = bucketOfUse[use]; bucket < numGathers)
         wait(gathers[bucket], &Timeline::exposedGatherNs, bucket);
