@@ -5,6 +5,7 @@
 #include "fsdp/Explain/Quantities.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <functional>
 #include <map>
 
 using namespace fsdp::explain;
@@ -21,7 +22,7 @@ std::string fsdp::explain::formatChange(double left, double right) {
 std::vector<Figure> fsdp::explain::getFigures(const ScheduleView &left, const ScheduleView &right) {
   std::vector<Figure> figures;
   auto add = [&](const char *name, const char *key, auto get, auto format) {
-    auto a = get(left), b = get(right);
+    auto a = std::invoke(get, left), b = std::invoke(get, right);
     figures.push_back(
         {name, key, static_cast<double>(a), static_cast<double>(b), format(a), format(b)});
   };
@@ -44,22 +45,14 @@ std::vector<Figure> fsdp::explain::getFigures(const ScheduleView &left, const Sc
   };
   constexpr CollectiveKind kGather = CollectiveKind::AllGather,
                            kReduce = CollectiveKind::ReduceScatter;
-  add(
-      "predicted time", "stepNs", [](const ScheduleView &view) { return view.makespanNs; },
-      formatTime);
-  add(
-      "compute", "computeNs", [](const ScheduleView &view) { return view.getComputeNs(); },
-      formatTime);
+  add("predicted time", "stepNs", &ScheduleView::makespanNs, formatTime);
+  add("compute", "computeNs", &ScheduleView::getComputeNs, formatTime);
   add("waiting for gathers", "exposedGatherNs", exposedOf(kGather), formatTime);
   add("waiting for reductions", "exposedReductionNs", exposedOf(kReduce), formatTime);
   if (left.hasReplicas() || right.hasReplicas())
-    add(
-        "waiting for replicas", "exposedAcrossNs",
-        [](const ScheduleView &view) { return view.getExposedAcrossNs(); }, formatTime);
+    add("waiting for replicas", "exposedAcrossNs", &ScheduleView::getExposedAcrossNs, formatTime);
   if (!left.hostCopies.empty() || !right.hostCopies.empty()) {
-    add(
-        "waiting for the host", "exposedCopyNs",
-        [](const ScheduleView &view) { return view.getExposedCopyNs(); }, formatTime);
+    add("waiting for the host", "exposedCopyNs", &ScheduleView::getExposedCopyNs, formatTime);
     add(
         "copied to the host", "hostBytes",
         [](const ScheduleView &view) {
@@ -70,9 +63,7 @@ std::vector<Figure> fsdp::explain::getFigures(const ScheduleView &left, const Sc
         },
         formatBytes);
   }
-  add(
-      "peak memory", "peakBytes", [](const ScheduleView &view) { return view.getPeakBytes(); },
-      formatBytes);
+  add("peak memory", "peakBytes", &ScheduleView::getPeakBytes, formatBytes);
   add("gathered", "gatheredBytes", bytesOf(kGather), formatBytes);
   add("reduced", "reducedBytes", bytesOf(kReduce), formatBytes);
   add("gathers", "gathers", countOf(kGather), formatCount);
@@ -96,18 +87,4 @@ std::vector<Fact> fsdp::explain::findFacts(const ScheduleSide &left, const Sched
     if (value != b[key])
       differing.push_back({key, value, b[key]});
   return differing;
-}
-
-bool fsdp::explain::haveSameOperations(const ScheduleView &left, const ScheduleView &right) {
-  auto collect = [](const ScheduleView &view) {
-    std::vector<const OperationLabel *> labels;
-    for (const OperationLabel &label : view.labels.operations)
-      if (!label.isMovable)
-        labels.push_back(&label);
-    return labels;
-  };
-  std::vector<const OperationLabel *> a = collect(left), b = collect(right);
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto *a, const auto *b) {
-    return a->name == b->name && a->module == b->module && a->part == b->part;
-  });
 }

@@ -130,16 +130,14 @@ static StepComparison compareWithMeasured(const ScheduleView &predicted,
 
 llvm::Error fsdp::explain::writeMeasuredPage(const ExplainedPlan &predicted,
                                              const MeasuredStep &measured, llvm::raw_ostream &os) {
-  llvm::Expected<ScheduleView> view = viewMeasuredStep(predicted.view, measured);
-  if (!view)
-    return view.takeError();
   llvm::Expected<std::vector<CollectiveTimes>> collectives =
       pairCollectives(predicted.view, measured);
   if (!collectives)
     return collectives.takeError();
   StepComparison comparison =
       compareWithMeasured(predicted.view, pairBlocks(predicted.view, measured), *collectives);
-  writePageOfTwo({"predicted", predicted.view, &predicted}, {"measured", *view, nullptr}, {},
+  ScheduleView view = viewMeasuredStep(predicted.view, measured, *collectives);
+  writePageOfTwo({"predicted", predicted.view, &predicted}, {"measured", view, nullptr}, {},
                  comparison, os);
   return llvm::Error::success();
 }

@@ -26,8 +26,9 @@ static std::string describeJitter(const ExplainedModule &explained,
              .str();
 }
 
-/// Calls that compute again are calls like others: the module says how many of their operations are
-/// done twice, which here have the dtypes of all.
+/// What the model's products take at the device's peak. An attribute of the module counts the
+/// floating-point operations of one microbatch that are computed again. Their dtypes are not known:
+/// they count as the average operation of the step.
 static double getModelPeakNs(ModuleOp module, const cost::CostModel &costs) {
   double peakNs = 0, flops = 0;
   module.walk([&](aten::CallOp call) {

@@ -235,7 +235,7 @@ Explanation fsdp::explain::explain(const Problem &problem, const Plan &plan,
 }
 
 static std::string describeRoom(const Headroom &room, const ScheduleView &view) {
-  // The one place that many reasons have in common.
+  // Many reasons name the peak; the module where it occurs is printed once, with the step.
   if (room.operation == view.peakOperation)
     return formatBytes(room.bytes) + " left at the peak";
   return formatBytes(room.bytes) + " left in " + describe(view.labels.operations[room.operation]);

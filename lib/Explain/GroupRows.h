@@ -15,8 +15,9 @@ struct GroupRow {
   const char *what = ""; // "gather", "reduce", "keep", "again", "again by copy engines"
   int64_t sizeBytes = 0;              // of this group alone
   std::optional<uint32_t> collective; // index into the view's collectives; none: a kept use
-  std::string why;                    // of the collective
-  std::string whyKept;                // or gathered again; empty at a first gather, a reduction
+  std::string why;                    // why the collective is launched there; empty without one
+  /// Why the copy is kept, or gathered again. Empty of first gathers and of reductions.
+  std::string whyKept;
 
   std::string getWhy() const {
     return why + (why.empty() || whyKept.empty() ? "" : "; ") + whyKept;

@@ -123,11 +123,9 @@ fsdp::explain::pairCollectives(const ScheduleView &view, const MeasuredStep &mea
   return pairs;
 }
 
-llvm::Expected<ScheduleView> fsdp::explain::viewMeasuredStep(const ScheduleView &predicted,
-                                                             const MeasuredStep &measured) {
-  llvm::Expected<std::vector<CollectiveTimes>> pairs = pairCollectives(predicted, measured);
-  if (!pairs)
-    return pairs.takeError();
+ScheduleView fsdp::explain::viewMeasuredStep(const ScheduleView &predicted,
+                                             const MeasuredStep &measured,
+                                             const std::vector<CollectiveTimes> &pairs) {
   ScheduleView view;
   view.labels.model = predicted.labels.model;
   view.labels.costSources = measured.source;
@@ -142,7 +140,7 @@ llvm::Expected<ScheduleView> fsdp::explain::viewMeasuredStep(const ScheduleView 
     view.operations.push_back(operation.getInterval());
   }
   view.liveBytes.resize(view.operations.size());
-  for (const CollectiveTimes &times : *pairs) {
+  for (const CollectiveTimes &times : pairs) {
     if (times.isAcross) {
       view.collectives.back().across = times.measured;
       view.collectives.back().exposedAcrossNs = times.exposed.measuredNs;

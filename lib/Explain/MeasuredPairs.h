@@ -37,6 +37,11 @@ std::vector<BlockTimes> pairBlocks(const ScheduleView &view, const MeasuredStep 
 llvm::Expected<std::vector<CollectiveTimes>> pairCollectives(const ScheduleView &view,
                                                              const MeasuredStep &measured);
 
+/// The measured operations and collectives in the form of a predicted step. Collectives have the
+/// groups, sizes and order of the prediction; `pairs` are those of pairCollectives.
+ScheduleView viewMeasuredStep(const ScheduleView &predicted, const MeasuredStep &measured,
+                              const std::vector<CollectiveTimes> &pairs);
+
 } // namespace fsdp::explain
 
 #endif // FSDP_EXPLAIN_MEASUREDPAIRS_H

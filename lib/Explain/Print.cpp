@@ -114,7 +114,7 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
     table.addRow({"costs", view.labels.costSources});
   table.addRow({"compute", formatTime(view.getComputeNs())});
   if (view.modelPeakNs > 0)
-    table.addRow({"MFU", formatShare(view.modelPeakNs / view.makespanNs)});
+    table.addRow({"MFU", formatShare(view.getUtilization())});
   double exposedNs = exposedGatherNs + exposedReduceNs + view.getExposedAcrossNs();
   std::string replicas;
   if (view.hasReplicas())

@@ -14,6 +14,20 @@
 using namespace fsdp::explain;
 using Align = TextTable::Align;
 
+bool fsdp::explain::haveSameOperations(const ScheduleView &left, const ScheduleView &right) {
+  auto collect = [](const ScheduleView &view) {
+    std::vector<const OperationLabel *> labels;
+    for (const OperationLabel &label : view.labels.operations)
+      if (!label.isMovable)
+        labels.push_back(&label);
+    return labels;
+  };
+  std::vector<const OperationLabel *> a = collect(left), b = collect(right);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto *a, const auto *b) {
+    return a->name == b->name && a->module == b->module && a->part == b->part;
+  });
+}
+
 static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
                          llvm::raw_ostream &os) {
   TextTable table({{"", Align::Left},

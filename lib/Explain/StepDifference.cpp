@@ -218,7 +218,7 @@ private:
     return getPlace(sides[0]->view, a) != getPlace(sides[1]->view, b);
   }
 
-  /// Empty: both do the same.
+  /// In what the sides differ. Empty: both do the same.
   std::string classify(const Component &component) const {
     const std::set<uint32_t> &left = component.collectives[0], &right = component.collectives[1];
     std::string kind = component.kind == CollectiveKind::AllGather ? "gather" : "reduction";
@@ -234,11 +234,9 @@ private:
     };
     if (left.size() != right.size() || groupsOf(0) != groupsOf(1))
       return kind + " buckets";
-    auto transportOf = [&](unsigned side) {
-      return sides[side]->view.collectives[*component.collectives[side].begin()].byCopyEngine;
-    };
-    if (transportOf(0) != transportOf(1))
-      return "transport";
+    for (auto [a, b] : llvm::zip_equal(left, right))
+      if (sides[0]->view.collectives[a].byCopyEngine != sides[1]->view.collectives[b].byCopyEngine)
+        return "transport";
     if (component.chunked[0] != component.chunked[1])
       return "chunks";
     for (auto [a, b] : llvm::zip_equal(left, right))
@@ -294,7 +292,8 @@ private:
     return blocks;
   }
 
-  /// "9.10 ms, with 7 more mm.default, 2 more silu.default, ...": what the other has not.
+  /// "9.10 ms, with 7 more mm.default, 2 more silu.default, ...": the time, and the operations of
+  /// which `work` has more than `other`.
   static std::string describeWork(const BlockWork &work, const BlockWork &other) {
     std::string text = formatTime(work.ns);
     constexpr int kMostShown = 3;

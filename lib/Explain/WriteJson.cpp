@@ -20,7 +20,7 @@ static void writeStep(const ExplainedPlan &plan, json::OStream &out) {
   });
   out.attribute("stepNs", toNs(view.makespanNs));
   out.attribute("boundNs", toNs(plan.bound.makespanNs));
-  out.attribute("mfu", view.modelPeakNs / view.makespanNs);
+  out.attribute("mfu", view.getUtilization());
   out.attribute("computeNs", toNs(view.getComputeNs()));
   out.attribute("collectiveNs", toNs(view.getCollectiveNs()));
   out.attributeObject("exposedNs", [&] {

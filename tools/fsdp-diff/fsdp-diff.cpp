@@ -54,8 +54,8 @@ static std::pair<std::string, std::string> getNames(const Options &options) {
   return {"left", "right"};
 }
 
-/// A schedule above the page's cap is compared like any other: only reasons that speak of memory
-/// need one that holds.
+/// The page shows this cap. A schedule may exceed it: then its reasons stay those without a cap, as
+/// reasons that name free memory are only right of a schedule that fits.
 static void setCap(ExplainedModule &module, int64_t capBytes) {
   module.view.memoryCapBytes = capBytes;
   if (module.view.getPeakBytes() > capBytes)
@@ -137,7 +137,9 @@ static int run(const Options &options) {
   const ExplainedModule &left = modules[0], &right = modules[1];
   const ScheduleSide leftSide = {leftName, left.problem, left.plan, left.view},
                      rightSide = {rightName, right.problem, right.plan, right.view};
-  bool differ = printDiff(leftSide, rightSide, options.all, llvm::nulls());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  bool differ = printDiff(leftSide, rightSide, options.all, stream);
   if (!options.json.empty())
     if (llvm::Error error =
             printFile(options.json, [&](auto &os) { writeDiff(leftSide, rightSide, os); }))
@@ -148,8 +150,7 @@ static int run(const Options &options) {
         }))
       return fail(std::move(error));
   if (options.json != "-" && options.html != "-")
-    if (llvm::Error error =
-            printFile("-", [&](auto &os) { printDiff(leftSide, rightSide, options.all, os); }))
+    if (llvm::Error error = printFile("-", [&](auto &os) { os << text; }))
       return fail(std::move(error));
   return differ ? Different : Equal;
 }
@@ -176,10 +177,10 @@ int main(int argc, char **argv) {
                  "Write figures and events of both schedules here (JSON); - is standard output")
       ->excludes(trace);
   CLI::Option *html = app.add_option("--html", options.html,
-                                     "Write a page with both timelines, memory and what differs "
-                                     "here; - is standard output");
+                                     "Write a page here that shows both timelines, memory and all "
+                                     "differences; - is standard output");
   addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
-              "Memory to show the page's steps under: 80000000, 70GiB, 80GB (the device's)")
+              "The memory cap that the page shows: 80000000, 70GiB, 80GB (the device's memory)")
       ->needs(html);
   try {
     app.parse(argc, argv);

@@ -5,6 +5,7 @@
 #include "PlanPage.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -32,12 +33,11 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     return;
   bool hasFsdp2 = llvm::any_of(points, [](const SweepPoint &point) { return point.fsdp2Ns; });
   bool hasJitter = llvm::any_of(points, [](const SweepPoint &point) { return !!point.jittered; });
-  bool hasPolicies = llvm::any_of(
-      points, [&](const SweepPoint &point) { return point.recompute != points.front().recompute; });
   auto differ = [&](auto member) {
     return llvm::any_of(
         points, [&](const SweepPoint &point) { return point.*member != points.front().*member; });
   };
+  const bool hasPolicies = differ(&SweepPoint::recompute);
   const bool hasPlaces = differ(&SweepPoint::onHost);
   const bool hasKernels =
       llvm::any_of(points, [](const SweepPoint &point) { return point.areKernelsLeftOut; });
@@ -45,6 +45,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   const bool hasMicrobatches = differ(&SweepPoint::microbatches);
   const bool hasSyncs = differ(&SweepPoint::gradientSync);
   std::string rate = points.front().item + "/s";
+  constexpr size_t kNumFigures = 10; // columns from the peak on: empty where a step does not fit
   TextTable table({{"model", Align::Left},
                    {"ranks", Align::Right},
                    {hasReplicas ? "replicas" : "", Align::Right},
@@ -66,61 +67,36 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {"h / 1e9", Align::Right},
                    {"", Align::Left}});
   for (const SweepPoint &point : points) {
-    std::string ranks = formatCount(point.ranks);
-    std::string replicas = hasReplicas ? formatCount(point.replicas) : "";
-    std::string microbatches = hasMicrobatches ? formatCount(point.microbatches) : "";
-    std::string sync = hasSyncs ? point.gradientSync : "";
-    std::string recompute = hasPolicies ? point.recompute : "";
-    std::string onHost = hasPlaces ? describePlaces(point.onHost) : "";
-    std::string kernels = hasKernels ? point.kernels : "";
-    if (!point.fits) {
-      table.addRow({point.model,
-                    ranks,
-                    replicas,
-                    microbatches,
-                    sync,
-                    recompute,
-                    onHost,
-                    kernels,
-                    formatCap(point),
-                    "",
-                    "",
-                    "",
-                    "",
-                    "",
-                    "",
-                    "",
-                    "",
-                    "",
-                    "",
-                    "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
-                        point.minimumPlace});
+    if (point.fits && !point.isPareto)
       continue;
+    std::vector<std::string> cells = {point.model,
+                                      formatCount(point.ranks),
+                                      hasReplicas ? formatCount(point.replicas) : "",
+                                      hasMicrobatches ? formatCount(point.microbatches) : "",
+                                      hasSyncs ? point.gradientSync : "",
+                                      hasPolicies ? point.recompute : "",
+                                      hasPlaces ? describePlaces(point.onHost) : "",
+                                      hasKernels ? point.kernels : "",
+                                      formatCap(point)};
+    std::vector<std::string> figures(kNumFigures);
+    if (point.fits) {
+      double itemsPerSec = point.getItemsPerSec();
+      figures = {formatBytes(point.peakBytes),
+                 formatTime(point.stepNs),
+                 point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
+                 formatTime(point.exposedNs),
+                 llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
+                 point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
+                 formatCount(std::llround(itemsPerSec)),
+                 formatCount(std::llround(itemsPerSec / static_cast<double>(point.ranks))),
+                 formatShare(point.getUtilization()),
+                 llvm::formatv("{0:f1}", point.getDeviceHoursPerBillion()).str()};
     }
-    if (!point.isPareto)
-      continue;
-    double itemsPerSec = point.getItemsPerSec();
-    auto perRank = itemsPerSec / static_cast<double>(point.ranks);
-    table.addRow({point.model,
-                  ranks,
-                  replicas,
-                  microbatches,
-                  sync,
-                  recompute,
-                  onHost,
-                  kernels,
-                  formatCap(point),
-                  formatBytes(point.peakBytes),
-                  formatTime(point.stepNs),
-                  point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
-                  formatTime(point.exposedNs),
-                  llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
-                  point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
-                  formatCount(std::llround(itemsPerSec)),
-                  formatCount(std::llround(perRank)),
-                  formatShare(point.getUtilization()),
-                  llvm::formatv("{0:f1}", point.getDeviceHoursPerBillion()).str(),
-                  ""});
+    llvm::append_range(cells, figures);
+    cells.push_back(point.fits ? ""
+                               : "does not fit: " + formatBytes(point.minimumPeakBytes) +
+                                     " at least, in " + point.minimumPlace);
+    table.addRow(std::move(cells));
   }
   table.print(os);
   auto isUnknown = [](const SweepPoint &point) { return !point.areTemporariesKnown; };

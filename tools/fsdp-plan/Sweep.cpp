@@ -315,7 +315,7 @@ static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions 
   return places;
 }
 
-/// With which kernels, and with what on the host, a step is tried: `shard` of these.
+/// The choices of kernels and of what is on the host with which a step is tried, in this order.
 static std::vector<std::pair<FusionChoice, HostPlaces>> listForms(ModuleOp captured,
                                                                   const SweepOptions &options) {
   std::vector<std::pair<FusionChoice, HostPlaces>> forms;

@@ -35,7 +35,7 @@ struct SweepPoint {
   std::string recompute;           // RecomputePolicy
   HostPlaces onHost;
   std::string kernels;             // "exact", "fast", "off"
-  bool areKernelsLeftOut = false;  // "off" as the step fits so only, or needs less so
+  bool areKernelsLeftOut = false;  // with them the step does not fit, though they were allowed
   int64_t capBytes = 0;            // 0: none
   bool fits = false;
   /// Of any schedule; what else follows is absent where this exceeds the cap.

@@ -187,7 +187,7 @@ static int run(Options &options) {
     return llvm::LogicalResult(found);
   };
   showProgress(options.sweep);
-  std::vector<std::unique_ptr<explain::ModuleFile>> files; // whose contexts the costs know
+  std::vector<std::unique_ptr<explain::ModuleFile>> files; // the cost model refers to them
   for (const std::string &path : options.inputs) {
     llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
     if (!file)
@@ -304,7 +304,8 @@ int main(int argc, char **argv) {
     fits->excludes(output);
   addSizeFlag(app, "--reserve", options.reservedBytes,
               "Of a device's memory, what the driver and libraries take beside the step: 1GiB (an "
-              "estimate for the device). Of --fits, and of the caps where none is given")
+              "estimate for the device). For --fits, and for the caps that are tried where no "
+              "--memory-cap is given")
       ->excludes(caps);
   CLI11_PARSE(app, argc, argv);
   if (fits->count() > 0) {

@@ -14,7 +14,7 @@ struct NamedPlan {
 };
 
 /// Writes a page that needs nothing but a browser: both timelines on one axis, memory under the
-/// cap, figures side by side, and what the schedules decide otherwise by what it costs.
+/// cap, figures side by side, and the decisions in which the schedules differ, sorted by cost.
 void writeDiffPage(const NamedPlan &left, const NamedPlan &right, llvm::raw_ostream &os);
 
 /// Likewise a predicted step and what a run of it measured. Errors are those of printMeasuredDiff.

@@ -44,11 +44,6 @@ struct MeasuredStep {
 /// is wrong.
 llvm::Expected<MeasuredStep> readMeasuredStep(const std::string &path);
 
-/// The measured step as one to look at: its operations and collectives, the latter with the groups
-/// and sizes of the prediction's, in the same order. Errors are those of printMeasuredDiff.
-llvm::Expected<ScheduleView> viewMeasuredStep(const ScheduleView &predicted,
-                                              const MeasuredStep &measured);
-
 /// Prints, predicted beside measured, the step, computation and waits; each block of modules; each
 /// collective: the ten of either whose difference is largest, or `all`, in the order of the step.
 /// An error if the trace is of another mesh or has other collectives.

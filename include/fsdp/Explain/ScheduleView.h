@@ -142,6 +142,8 @@ struct ScheduleView {
 
   int64_t getPeakBytes() const { return memory.empty() ? 0 : getTotal(memory[peakSample].bytes); }
   double getComputeNs() const; // without waits for copies from the host
+  /// The share of the device's peak that the model uses (MFU), of 1.
+  double getUtilization() const { return makespanNs > 0 ? modelPeakNs / makespanNs : 0; }
   double getExposedNs(CollectiveKind kind) const;
   double getExposedAcrossNs() const;
   double getCollectiveNs() const; // of all lanes, that over replicas among them

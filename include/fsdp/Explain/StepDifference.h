@@ -15,13 +15,13 @@ namespace fsdp::explain {
 
 /// What moves the same parameters in both steps, or what one block of modules computes.
 struct StepDifference {
-  std::string
-      what; // the same of all differences of one sort: "kept", "gather buckets", "computation"
+  /// The sort of the difference: "kept", "gather buckets", "computation".
+  std::string what;
   StepPart part = StepPart::Forward;
   std::vector<std::string> names; // of groups, or of the block
   std::string left, right;        // what each step does, for people
   double leftNs = 0, rightNs = 0; // of each step
-  double laneNs = 0;              // by how much longer lanes are busy in the right
+  double laneNs = 0;              // by how much longer collectives take in the right
   std::vector<uint32_t> leftCollectives, rightCollectives; // indices into the views'
   bool isComputation = false;                              // of the block
 
@@ -32,15 +32,16 @@ struct StepComparison {
   /// Collectives of both that have parameters in common, in the same use of these.
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   std::vector<StepDifference> differences; // those that change the step's time most first
-  /// What collectives cost more or less that both have at the same place.
+  /// The change of the step's time by collectives that both steps have at the same place.
   double sameNs = 0;
 };
 
-/// What computation waits for each collective, and by how much longer it takes beside it.
+/// Of each collective, how long computation waits for it, and by how much it slows the operations
+/// that run at the same time.
 std::vector<double> getCollectiveCosts(const ScheduleSide &side);
 
-/// The changes of all differences and `sameNs` add up to the change of the steps' times, less what
-/// computation waits for other things than collectives.
+/// The changes of all differences and `sameNs` add up to the change of the steps' times, but for
+/// waits of the computation that no collective causes.
 StepComparison compareSteps(const ScheduleSide &left, const ScheduleSide &right);
 
 /// By the change of the step's time, then of the lanes'.

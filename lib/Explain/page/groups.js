@@ -17,8 +17,8 @@ function fillHeader(step) {
     step.capBytes ? " of " + bytesText(step.capBytes) : "");
 }
 
-/// Why a collective is where it is: said once, in the row of its first group. Where memory is
-/// tightest while a copy is kept: said where it is not as in the rows before.
+/// The reason of a collective stands in the row of its first group only; other rows name that group.
+/// The memory that a kept copy leaves stands only where it differs from that of the row before.
 let lastRoom = "";
 function explainRow(row, c, firstRow) {
   const whys = [];

@@ -95,7 +95,7 @@ function makeStripes(g) {
 
 const DRAWERS = { title: drawTitle, blocks: drawBlocks, compute: drawCompute, lane: drawLane, memory: drawMemory };
 
-/// The steps without what is marked: drawn anew only where it shows something else.
+/// The steps without marks. This picture is drawn anew only where the time range, size or colours change.
 const picture = document.createElement("canvas");
 let pictured = "";
 
@@ -157,7 +157,7 @@ function drawTitle(g, xOf, band) {
 
 const isNumbered = (name) => /^\d+$/.test(lastPart(name));
 
-/// Every how manieth of numbered blocks has room for its number.
+/// The least n for which the number of every n-th block has room.
 function findLabelStep(g, blocks) {
   if (!blocks.length) return 1;
   const room = blocks.reduce((sum, { a, b }) => sum + b - a, 0) / blocks.length;

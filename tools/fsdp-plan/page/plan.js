@@ -12,13 +12,13 @@ const syncsDiffer = differs((p) => p.gradientSync || "");
 const microbatchNs = (p) => p.stepNs / p.microbatches;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
-/// Where points differ in nothing but caps and ranks one colour is enough.
+/// A colour per policy of recomputation, and one per model.
 const policies = ["none", "cheap", "selected", "full"].filter((policy) => D.points.some((p) => p.recompute === policy));
 const policyColour = (p) => `var(--${p.recompute})`;
 const modelColour = (model) => models.length < 2 ? "var(--many)"
   : `color-mix(in oklab, var(--many) ${Math.round((100 * models.indexOf(model)) / (models.length - 1))}%, var(--few))`;
 /// What joins points: all decisions but the cap.
-const decisionsOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync, onHost(p)].join(" ");
+const decisionsOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync, onHost(p), p.kernels].join(" ");
 
 // ------------------------------------------------------------------ drawing
 
@@ -79,7 +79,7 @@ function addPoint(plot, p, x, y, colour, radius) {
 
 const path = (places) => places.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
 
-/// Of one model: peak memory and time, from 0, so that what is a tenth looks like a tenth.
+/// The axes of one model: peak memory and time. Both begin at 0, so that lengths can be compared.
 function makeParetoAxes(points) {
   const memory = Math.max(...points.map((p) => p.peakBytes)), high = Math.max(...points.map(microbatchNs));
   const isDeviceInside = D.deviceBytes && D.deviceBytes < 4 * memory;
