@@ -9,8 +9,9 @@
 namespace fsdp {
 
 /// Splits calls as fsdp/Analysis/SplitCalls.h says, where a kernel of this rounding may hold a
-/// part: of an nll_loss of probabilities that a kernel computes the lookup, so that this stores one
-/// number for each row; sums of rows without the dimension that is left out.
+/// part. Of an nll_loss of probabilities that a kernel computes, that kernel may hold the lookup:
+/// it stores one number for each row then. Of a sum of rows that drops the last dimension, a kernel
+/// may hold the sum that keeps it.
 void splitCalls(mlir::func::FuncOp step, Rounding rounding);
 
 } // namespace fsdp

@@ -16,8 +16,9 @@ inline FusionChoice resolve(FusionChoice fusion, Target target) {
   return target == Target::Cuda ? FusionChoice::Fast : FusionChoice::Exact;
 }
 
-/// With which kernels a step is tried, the first of these that fits the memory cap: where the
-/// choice is free at last without any, as what a kernel reads and writes is in memory at once.
+/// With which kernels a step is tried, in this order, until it fits the memory cap. Under a cap
+/// `auto` ends with none: what a kernel reads and writes is in memory at once, so a step may fit
+/// without kernels only.
 inline llvm::SmallVector<FusionChoice, 2> listKernelChoices(FusionChoice fusion, bool hasCap) {
   if (fusion == FusionChoice::Auto && hasCap)
     return {fusion, FusionChoice::Off};

@@ -153,17 +153,21 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
 
     `fusion=exact` takes the operators for which a kernel gives the bits that torch's operators give on
     CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, copies, relu
-    and its backward, where, comparisons, reciprocal square roots, small powers, dropout's backward,
-    concatenations of columns, and in f32 sums and means of rows in torch's order. (A NaN stays one, with
-    other bits perhaps.) On GPUs it says where kernels round, and rows are added up in the order of a
-    warp's lanes. Of bf16 and f16 on x86-64 it also takes exp, sigmoid, tanh, silu and sqrt, and the
-    backwards of the middle three. `fusion=fast` takes these of all types, gelu, `_log_softmax`, `logsumexp`,
-    their backwards and the backward of `nll_loss`. The lookup of a loss that follows a `_log_softmax`
-    becomes a `gather` in its kernel, so that one number for each row is stored, whatever is weighted,
-    smoothed, ignored or summed (`fsdp/Analysis/SplitCalls.h`). It computes in fp32 and rounds once, where a
-    result is stored. `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was
-    captured for CUDA, `exact` of others; if a scheduled module does not fit the `memory-cap` so and fits it
-    without kernels, it gets none, and a remark says so. A module that has kernels is not fused again.
+    and its backward, where, comparisons, and concatenations of columns. (A NaN stays one, with other bits
+    perhaps.) In f32 it also takes reciprocals, reciprocal square roots, small powers, dropout's backward,
+    and on x86-64 sums and means of rows in torch's order. On x86-64 it also takes exp, sigmoid, tanh, silu
+    and sqrt in bf16 and f16, and the backwards of sigmoid, tanh and silu in bf16. On GPUs `fusion=exact`
+    says where kernels round, and rows are added up in the order of a warp's lanes.
+
+    `fusion=fast` takes all these operators in f32, bf16 and f16. It also takes gelu and its backward,
+    `_log_softmax` and its backward, the backward of `nll_loss`, `logsumexp`, and the `gather` of one number of
+    each row and its backward. A kernel then computes in fp32 and rounds once, where a result is stored. The
+    lookup of a loss that follows a `_log_softmax` becomes a `gather` in its kernel. So one number for each
+    row is stored, whatever is weighted, smoothed, ignored or summed (`fsdp/Analysis/SplitCalls.h`).
+
+    `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was captured for CUDA, `exact` of
+    others; if a scheduled module does not fit the `memory-cap` so and fits it without kernels, it gets none,
+    and a remark says so. A module that has kernels is not fused again.
 
     Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, and the bytes
     that all operators but matrix products and attention read and write: `ElementwiseBytesBefore`,

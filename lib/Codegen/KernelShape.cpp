@@ -95,8 +95,8 @@ static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain, bool isFl
   return ArrayRef<int64_t>(getRowShape(shape)) == ArrayRef<int64_t>(getRowShape(domain));
 }
 
-/// How far apart rows and columns are, in elements, where all rows are evenly far apart; 0 where
-/// there is one.
+/// The strides of rows and of columns, in elements; 0 where there is one row or column. None where
+/// rows are not evenly far apart.
 static std::optional<std::array<int64_t, 2>> getFlatStrides(RankedTensorType type) {
   const TensorLayout layout = getTensorLayout(type);
   std::array<int64_t, 2> flat{0, 0};

@@ -90,11 +90,11 @@ static Value writeSiluBackward(const Site &s) {
 // Operators
 //===----------------------------------------------------------------------===//
 
-/// Of a bf16 or f16 torch has the same bits on x86-64 whatever it computes a function by: its
-/// libraries err by far less than such a number does, and of the 65,536 numbers none lies so near
-/// to the middle between two. That kernels have them, too, a test checks for each number
-/// (ShortFunctions of unit.CodegenTests). In f32 torch's libraries differ: one for whole vectors,
-/// one for the rest, which depends on how threads divide a tensor.
+/// torch computes a function by one library for whole vectors and by another one for the rest of a
+/// thread's part. On x86-64 both give the same bits of each bf16 and f16: their errors are far
+/// below the distance of two such numbers, and none of the 65,536 results lies so near to the
+/// middle between two. ShortFunctions of unit.CodegenTests compares a kernel's result for each
+/// number. In f32 the two libraries differ in the last bits.
 #if defined(__x86_64__)
 static constexpr Rule::Test isExactFunction = Rule::always;
 #else
@@ -113,7 +113,7 @@ static const llvm::StringMap<Rule> &getRules() {
     return Rule{
         .tensors = 1, .write = write, .isExact = Rule::never, .isExactShort = isExactFunction};
   };
-  // Of two bf16.
+  // Of a gradient and a number; exact in bf16 alone.
   auto backward = [](Value (*write)(const Site &)) {
     return Rule{.tensors = 2,
                 .write = write,

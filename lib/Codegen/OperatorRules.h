@@ -54,8 +54,8 @@ struct Rule {
   mlir::Value (*write)(const Site &site);
   using Test = bool (*)(const Arguments &arguments);
   Test isExact = always;      // gives torch's bits in f32
-  Test isExactShort = always; // and in bf16 and f16
-  bool isExactF16 = true;     // in both of these
+  Test isExactShort = always; // gives them in bf16 and f16
+  bool isExactF16 = true;     // false: isExactShort is of bf16 alone
   bool roundsNumbers = true;  // torch has a number in a tensor's place in the result's dtype
   Test accepts = always;
 

@@ -137,7 +137,8 @@ Value fsdp::codegen::writeLogSumExp(Value operand, const Arithmetic &m,
   Value isInfinite = m.compare(Predicate::OEQ, m.abs(largest), infinity);
   Value base = m.select(isInfinite, m.number(0), largest);
   Value sum = combine(operand, Combine::Sum, [&](Value x) { return m.exp(m.sub(x, base)); });
-  // The logarithm is of normal numbers: the sum of other exponentials than of infinities is one.
+  // Logarithms are of normal numbers only. Where the largest number is finite, the sum is at least
+  // exp(0) = 1.
   return m.select(m.make<arith::AndIOp>(isInfinite, m.compare(Predicate::ORD, sum, sum)), largest,
                   m.add(m.log(sum), base));
 }

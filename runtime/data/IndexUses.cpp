@@ -91,12 +91,13 @@ private:
     Clamp clamp = Clamp::None;
     std::optional<int64_t> replaced = std::nullopt; // by kReplacement
   };
-  /// Where a value has a number.
+  /// Which elements of a value are this number: a result of aten::eq.
   struct Mask {
     uint32_t value;
     int64_t number;
   };
-  /// Of the target that a loss ignores, where the compiler splits the loss (fsdp-fuse).
+  /// What takes the place of a class that a loss ignores, where the compiler splits the loss
+  /// (fsdp-fuse).
   static constexpr int64_t kReplacement = std::numeric_limits<int64_t>::min();
 
   const Base *baseOf(const fsdp_entry &entry, size_t argument) const {
@@ -199,9 +200,9 @@ private:
         addUse(entry, found->second, found->first, -table[i], table[i]);
   }
 
-  /// Indices of columns have one element for each row. (Targets of a loss's backward, which has
-  /// been computed before, have no such dimension; what the loss ignores among them, a kernel does
-  /// not say.) A loss may ignore negative ones: the compiler then clamps them (fsdp-fuse).
+  /// Indices of columns have a last dimension of size 1. A loss may ignore negative ones: the
+  /// compiler then clamps them (fsdp-fuse). Targets of a loss's backward have no such dimension and
+  /// are left out: a kernel does not say which of them are ignored, and the loss has been checked.
   void addKernel(const fsdp_entry &entry) {
     int64_t most = 0, columns = 0;
     auto consider = [&](const fsdp_value &value) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuThreads.h"
+#include "KernelReferences.h"
 #include "LoadDialects.h"
 #include "LowerKernels.h"
 #include "RandomKernel.h"

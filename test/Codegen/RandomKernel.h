@@ -25,10 +25,6 @@ RandomKernel drawKernel(mlir::MLIRContext &context, Rounding rounding, std::mt19
 /// Twenty, exact and fast in turn, always the same.
 std::vector<RandomKernel> drawKernels(mlir::MLIRContext &context);
 
-/// Not further from the numbers of fp64 than 4 times what fp32 operators are, and one rounding to
-/// the result's dtype; all relative to the largest number.
-void checkBound(const at::Tensor &got, const at::Tensor &single, const at::Tensor &precise);
-
 } // namespace fsdp::test
 
 #endif // FSDP_TEST_CODEGEN_RANDOMKERNEL_H

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelReferences.h"
 #include "RandomKernel.h"
 #include "RunnableLevels.h"
 #include "fsdp/Codegen/CpuKernels.h"

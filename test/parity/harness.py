@@ -301,7 +301,7 @@ class Case(unittest.TestCase):
 
 
 class WorkspaceCase(Case):
-    """Works in workspaces that are removed behind it."""
+    """A case with workspaces, which are removed when it ends."""
 
     samples = 52
 

@@ -16,7 +16,8 @@
 // The loss of picked * unsqueeze(weights, 1) is the sum of products; the loss of -weights is the
 // sum of weights, by which a mean divides.
 //
-// A sum or mean of rows is squeeze of the one that keeps the dimension.
+// A sum, mean or logsumexp of rows that drops the last dimension is the squeeze of the one that
+// keeps it with size 1.
 //
 //===----------------------------------------------------------------------===//
 

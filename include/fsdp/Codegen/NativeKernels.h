@@ -23,10 +23,10 @@ public:
   NativeKernels &operator=(NativeKernels &&other);
   ~NativeKernels();
 
-  /// Adds the functions of CpuKernels::bitcode; a name that it has keeps the first one.
+  /// Adds the functions of CpuKernels::bitcode. Of functions with the same name the first is kept.
   llvm::Error add(llvm::StringRef bitcode);
   llvm::Expected<fsdp_kernel_function> lookup(llvm::StringRef name);
-  /// Compiles other modules beside them.
+  /// For modules that are not of CpuKernels.
   llvm::orc::LLJIT &getJit() { return *jit; }
 
 private:

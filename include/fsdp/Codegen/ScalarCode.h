@@ -31,8 +31,7 @@ bool isElementwise(aten::CallOp call, Rounding rounding);
 bool isRowReduction(aten::CallOp call, Rounding rounding);
 
 /// True if the call picks one number of each row, that of the column which its second operand
-/// names: `gather`. Only fast kernels have it; one that names no column is NaN
-/// there.
+/// names: `gather`. Only fast kernels have it; where no column is named the number is NaN.
 bool isRowPick(aten::CallOp call, Rounding rounding);
 
 /// True for operators on whole rows, the last dimension, whose results have the shape of what they

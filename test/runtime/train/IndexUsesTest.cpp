@@ -58,6 +58,40 @@ std::string check(Language &language, const std::vector<int64_t> &file, int64_t 
   return message;
 }
 
+/// A loss over 50 classes whose lookup a generated kernel holds (fsdp-fuse).
+struct SplitLoss {
+  PlanBuilder builder;
+  uint32_t targets = builder.addValue(FSDP_I64, {6}), loss = 0;
+
+  SplitLoss() { builder.addInput("targets", targets); }
+  /// The kernel's indices are `left` with 0 in place of negative numbers. The targets of the loss
+  /// are `left` with 0 in place of all others.
+  void addLoss(uint32_t left, int64_t ignored) {
+    uint32_t low = builder.addValue(FSDP_I64, {6}), high = builder.addValue(FSDP_I64, {6});
+    builder.call("clamp_min", "", {value(left), integer(0)}, {low});
+    builder.call("clamp_max", "", {value(left), integer(0)}, {high});
+    uint32_t column = builder.addValue(FSDP_I64, {6, 1}, builder.offsetOf(low));
+    builder.view("unsqueeze", "", {value(low), integer(1)}, {column});
+    uint32_t logits = builder.addValue(FSDP_F32, {6, 50}),
+             picked = builder.addValue(FSDP_F32, {6, 1});
+    builder.kernel(+[](void *const *, int64_t, int64_t) {}, 1, {logits, column}, {picked});
+    loss = builder.addValue(FSDP_F32, {});
+    uint32_t weight = builder.addValue(FSDP_F32, {});
+    builder.call("nll_loss_forward", "",
+                 {value(picked), value(high), none(), integer(1), integer(ignored)},
+                 {loss, weight});
+  }
+};
+
+/// Whether the kernel, and the loss behind it, have a target of the batch out of range.
+std::pair<bool, bool> findBad(const std::vector<IndexUse> &uses,
+                              const std::vector<int64_t> &batch) {
+  auto isBad = [&](const IndexUse &use) {
+    return findBadIndex(use, std::as_bytes(std::span(batch))).has_value();
+  };
+  return {isBad(uses[0]), isBad(uses[1])};
+}
+
 } // namespace
 
 // The value, its sample and place, the input, the file and whoever takes it are named.
@@ -85,74 +119,35 @@ TEST(IndexUses, NamesTargetsThatAreNoClass) {
   EXPECT_EQ(check(language, file), "");
 }
 
-// A loss of a generated kernel: what it ignores is clamped away before the kernel and kept behind
-// it. So the kernel has no index above its columns, and the loss none below 0 but the one that it
-// ignores.
+// The kernel has no index above its columns, and the loss none below 0 but the one that it ignores.
 TEST(IndexUses, FollowsClampedTargetsIntoKernels) {
-  PlanBuilder builder;
-  uint32_t targets = builder.addValue(FSDP_I64, {6}), low = builder.addValue(FSDP_I64, {6}),
-           high = builder.addValue(FSDP_I64, {6});
-  builder.addInput("targets", targets);
-  builder.call("clamp_min", "", {value(targets), integer(0)}, {low});
-  builder.call("clamp_max", "", {value(targets), integer(0)}, {high});
-  uint32_t column = builder.addValue(FSDP_I64, {6, 1}, builder.offsetOf(low));
-  builder.view("unsqueeze", "", {value(low), integer(1)}, {column});
-  uint32_t logits = builder.addValue(FSDP_F32, {6, 50}),
-           picked = builder.addValue(FSDP_F32, {6, 1});
-  builder.kernel(+[](void *const *, int64_t, int64_t) {}, 1, {logits, column}, {picked});
-  uint32_t loss = builder.addValue(FSDP_F32, {}), weight = builder.addValue(FSDP_F32, {});
-  builder.call("nll_loss_forward", "",
-               {value(picked), value(high), none(), integer(1), integer(-100)}, {loss, weight});
-  PlanView plan(builder.finish(loss));
+  SplitLoss step;
+  step.addLoss(step.targets, -100);
+  PlanView plan(step.builder.finish(step.loss));
   std::vector<IndexUse> uses = findIndexUses(plan);
   ASSERT_EQ(uses.size(), 2u);
-  auto findBad = [&](int64_t target) {
-    std::vector<int64_t> batch{0, 49, -100, target, 7, 3};
-    std::vector<std::optional<BadIndex>> found;
-    for (const IndexUse &use : uses)
-      found.push_back(findBadIndex(use, std::as_bytes(std::span(batch))));
-    return std::pair(found[0].has_value(), found[1].has_value());
-  };
-  EXPECT_EQ(findBad(49), std::pair(false, false));
-  EXPECT_EQ(findBad(50), std::pair(true, false));
-  EXPECT_EQ(findBad(-1), std::pair(false, true));
+  EXPECT_EQ(findBad(uses, {0, 49, -100, 49, 7, 3}), std::pair(false, false));
+  EXPECT_EQ(findBad(uses, {0, 49, -100, 50, 7, 3}), std::pair(true, false));
+  EXPECT_EQ(findBad(uses, {0, 49, -100, -1, 7, 3}), std::pair(false, true));
 }
 
 // A class that a loss ignores is another number for the kernel and the loss; in the data it is no
 // error.
 TEST(IndexUses, FollowsAnIgnoredClassIntoKernels) {
-  PlanBuilder builder;
+  SplitLoss step;
+  PlanBuilder &builder = step.builder;
   const int64_t least = std::numeric_limits<int64_t>::min();
-  uint32_t targets = builder.addValue(FSDP_I64, {6}), mask = builder.addValue(FSDP_BOOL, {6}),
-           left = builder.addValue(FSDP_I64, {6}), low = builder.addValue(FSDP_I64, {6}),
-           high = builder.addValue(FSDP_I64, {6});
-  builder.addInput("targets", targets);
-  builder.call("eq", "Scalar", {value(targets), integer(255)}, {mask});
-  builder.call("masked_fill", "Scalar", {value(targets), value(mask), integer(least)}, {left});
-  builder.call("clamp_min", "", {value(left), integer(0)}, {low});
-  builder.call("clamp_max", "", {value(left), integer(0)}, {high});
-  uint32_t column = builder.addValue(FSDP_I64, {6, 1}, builder.offsetOf(low));
-  builder.view("unsqueeze", "", {value(low), integer(1)}, {column});
-  uint32_t logits = builder.addValue(FSDP_F32, {6, 50}),
-           picked = builder.addValue(FSDP_F32, {6, 1});
-  builder.kernel(+[](void *const *, int64_t, int64_t) {}, 1, {logits, column}, {picked});
-  uint32_t loss = builder.addValue(FSDP_F32, {}), weight = builder.addValue(FSDP_F32, {});
-  builder.call("nll_loss_forward", "",
-               {value(picked), value(high), none(), integer(1), integer(least)}, {loss, weight});
-  PlanView plan(builder.finish(loss));
+  uint32_t mask = builder.addValue(FSDP_BOOL, {6}), left = builder.addValue(FSDP_I64, {6});
+  builder.call("eq", "Scalar", {value(step.targets), integer(255)}, {mask});
+  builder.call("masked_fill", "Scalar", {value(step.targets), value(mask), integer(least)}, {left});
+  step.addLoss(left, least);
+  PlanView plan(builder.finish(step.loss));
   std::vector<IndexUse> uses = findIndexUses(plan);
   ASSERT_EQ(uses.size(), 2u);
-  auto findBad = [&](int64_t target) {
-    std::vector<int64_t> batch{0, 49, 255, target, 7, 3};
-    std::vector<std::optional<BadIndex>> found;
-    for (const IndexUse &use : uses)
-      found.push_back(findBadIndex(use, std::as_bytes(std::span(batch))));
-    return std::pair(found[0].has_value(), found[1].has_value());
-  };
-  EXPECT_EQ(findBad(49), std::pair(false, false));
-  EXPECT_EQ(findBad(50), std::pair(true, false));
-  EXPECT_EQ(findBad(-1), std::pair(false, true));
-  EXPECT_EQ(findBad(least), std::pair(false, true));
+  EXPECT_EQ(findBad(uses, {0, 49, 255, 49, 7, 3}), std::pair(false, false));
+  EXPECT_EQ(findBad(uses, {0, 49, 255, 50, 7, 3}), std::pair(true, false));
+  EXPECT_EQ(findBad(uses, {0, 49, 255, -1, 7, 3}), std::pair(false, true));
+  EXPECT_EQ(findBad(uses, {0, 49, 255, least, 7, 3}), std::pair(false, true));
 }
 
 // Only what is read counts: here all but the last column.
