@@ -13,6 +13,17 @@
 
 namespace fsdp::cost {
 
+/// A larger number is no measurement, and sums and products of such numbers overflow.
+inline constexpr double kLargest = 1e18;
+
+/// Reports a field that is larger than kLargest; 1e999 is read as infinity.
+inline bool checkNotTooLarge(double value, llvm::json::Path path) {
+  if (value <= kLargest)
+    return true;
+  path.report("expected at most 1e18");
+  return false;
+}
+
 /// Reports a field that is less than `least`.
 template <typename T> bool checkAtLeast(T value, T least, llvm::json::Path path) {
   if (value >= least)
@@ -21,15 +32,25 @@ template <typename T> bool checkAtLeast(T value, T least, llvm::json::Path path)
   return false;
 }
 inline bool checkAtLeast(double value, int least, llvm::json::Path path) {
-  return checkAtLeast<double>(value, least, path);
+  return checkNotTooLarge(value, path) && checkAtLeast<double>(value, least, path);
 }
 inline bool checkAtLeast(int64_t value, int least, llvm::json::Path path) {
   return checkAtLeast<int64_t>(value, least, path);
 }
+/// Reports a field whose inverse would be too large.
 inline bool checkPositive(double value, llvm::json::Path path) {
-  if (value > 0)
+  if (value >= 1 / kLargest)
+    return checkNotTooLarge(value, path);
+  path.report("expected at least 1e-18");
+  return false;
+}
+
+/// Reports a relative standard deviation that no samples have. That of a SizedDuration is at most
+/// 1.4826, since half of the samples are at most the median and so deviate by at most that.
+inline bool checkSpread(double value, llvm::json::Path path) {
+  if (value >= 0 && value <= 2)
     return true;
-  path.report("expected a number above 0");
+  path.report("expected a number in [0, 2]");
   return false;
 }
 

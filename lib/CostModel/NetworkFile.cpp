@@ -65,7 +65,7 @@ static bool fromJSON(const llvm::json::Value &value, SizedDuration &duration,
          object.map("samples", duration.samples);
 }
 
-/// Sizes are positive and increase, medians are positive.
+/// Checks that sizes are positive and increase, and that medians are positive.
 static bool checkRising(const std::vector<SizedDuration> &durations, llvm::json::Path path) {
   int64_t before = 0;
   for (auto [i, duration] : llvm::enumerate(durations)) {
@@ -73,7 +73,8 @@ static bool checkRising(const std::vector<SizedDuration> &durations, llvm::json:
       path.index(i).field("bytes").report("expected more bytes than before");
       return false;
     }
-    if (!checkPositive(duration.medianNs, path.index(i).field("medianNs")))
+    if (!checkPositive(duration.medianNs, path.index(i).field("medianNs")) ||
+        !checkSpread(duration.spread, path.index(i).field("spread")))
       return false;
     before = duration.size;
   }
@@ -92,10 +93,12 @@ static bool fromJSON(const llvm::json::Value &value, MeasuredCollective &collect
   return checkAtLeast(collective.ranks, 2, path.field("ranks")) &&
          checkAtLeast(collective.latencyNs, 0, path.field("latencyNs")) &&
          checkAtLeast(collective.nsPerByte, 0, path.field("nsPerByte")) &&
+         checkSpread(collective.spread, path.field("spread")) &&
          checkRising(collective.durations, path.field("durations"));
 }
 
-/// Factors that are left out are those of one gather; of collectives beside computation: 1.
+/// Without a factor for reductions, that for gathers holds; without one for several collectives,
+/// the larger of these two; without one for collectives beside computation, 1.
 static bool mapContention(llvm::json::ObjectMapper &object, schedule::Contention &contention,
                           llvm::json::Path path) {
   if (!object.map("laneContention", contention.lanes) ||
@@ -106,7 +109,11 @@ static bool mapContention(llvm::json::ObjectMapper &object, schedule::Contention
     return false;
   const double ofOne = contention.several = std::max(contention.gathers, contention.reductions);
   if (!object.mapOptional("computeContentionOfSeveral", contention.several) ||
-      !object.mapOptional("collectiveContention", contention.computation))
+      !object.mapOptional("collectiveContention", contention.computation) ||
+      !checkAtLeast(contention.gathers, 1, path.field("computeContention")) ||
+      !checkAtLeast(contention.reductions, 1, path.field("computeContentionOfReductions")) ||
+      !checkAtLeast(contention.several, 1, path.field("computeContentionOfSeveral")) ||
+      !checkAtLeast(contention.computation, 1, path.field("collectiveContention")))
     return false;
   if (contention.lanes < 1 || contention.lanes > 2) {
     path.field("laneContention").report("expected a number in [1, 2]");
@@ -116,9 +123,7 @@ static bool mapContention(llvm::json::ObjectMapper &object, schedule::Contention
     path.field("computeContentionOfSeveral").report("expected at least that of one collective");
     return false;
   }
-  return checkAtLeast(contention.gathers, 1, path.field("computeContention")) &&
-         checkAtLeast(contention.reductions, 1, path.field("computeContentionOfReductions")) &&
-         checkAtLeast(contention.computation, 1, path.field("collectiveContention"));
+  return true;
 }
 
 static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::json::Path path) {

@@ -23,6 +23,16 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledTensor &tensor,
   return false;
 }
 
+/// Reports sizes that no device has, so that sums of sizes do not overflow.
+static bool checkMemory(int64_t bytes, llvm::json::Path path) {
+  constexpr int64_t kMostBytes = int64_t(1) << 50;
+  if (bytes > kMostBytes) {
+    path.report("expected at most 1 PiB");
+    return false;
+  }
+  return checkAtLeast(bytes, 0, path);
+}
+
 static bool fromJSON(const llvm::json::Value &value, ProfiledCall &call, llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
   return object && object.map("op", call.key.op) && object.map("overload", call.key.overload) &&
@@ -30,7 +40,8 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledCall &call, llvm::j
          object.map("medianNs", call.medianNs) && object.map("spread", call.spread) &&
          object.map("samples", call.samples) && object.map("temporaryBytes", call.temporaryBytes) &&
          checkAtLeast(call.medianNs, 0, path.field("medianNs")) &&
-         checkAtLeast(call.temporaryBytes, 0, path.field("temporaryBytes"));
+         checkSpread(call.spread, path.field("spread")) &&
+         checkMemory(call.temporaryBytes, path.field("temporaryBytes"));
 }
 
 static bool fromJSON(const llvm::json::Value &value, ProfiledKernel &kernel,
@@ -41,7 +52,8 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledKernel &kernel,
       !object.map("operands", kernel.key.operands) || !object.map("results", kernel.key.results) ||
       !object.map("body", kernel.key.body) || !object.map("medianNs", kernel.medianNs) ||
       !object.map("spread", kernel.spread) || !object.map("samples", kernel.samples) ||
-      !checkAtLeast(kernel.medianNs, 0, path.field("medianNs")))
+      !checkAtLeast(kernel.medianNs, 0, path.field("medianNs")) ||
+      !checkSpread(kernel.spread, path.field("spread")))
     return false;
   std::optional<Rounding> known = symbolizeRounding(rounding);
   if (known)
@@ -69,7 +81,8 @@ static bool mapCurve(const llvm::json::Value &value, llvm::StringLiteral field,
     if (!object || !object.map(sizeName, duration.size) ||
         !object.map("medianNs", duration.medianNs) || !object.map("spread", duration.spread) ||
         !object.map("samples", duration.samples) ||
-        !checkAtLeast(duration.medianNs, 0, at.field("medianNs")))
+        !checkAtLeast(duration.medianNs, 0, at.field("medianNs")) ||
+        !checkSpread(duration.spread, at.field("spread")))
       return false;
     if (duration.size <= (i == 0 ? 0 : curve[i - 1].size)) {
       at.field(sizeName).report("sizes must be positive and increase");

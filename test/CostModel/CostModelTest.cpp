@@ -116,7 +116,6 @@ TEST(CostModel, AProfileComesBeforeTheRoofline) {
                         "roofline of one thread of a server CPU: 1; network shared-memory ("));
 }
 
-// What is given takes the place of what is measured, for everything; nothing given leaves it.
 // A kernel is known by what it computes: a launch of an equal one in another module has its
 // duration, a launch of another one that of its traffic.
 TEST(CostModel, AProfileComesBeforeTheRooflineOfKernels) {
@@ -158,6 +157,7 @@ TEST(CostModel, AProfileComesBeforeTheRooflineOfKernels) {
   EXPECT_EQ(given->getCost(equal->getLaunch(0)).spread, 0.02);
 }
 
+// What is given takes the place of what is measured, for everything; nothing given leaves it.
 TEST(CostModel, GivenJitterReplacesWhatIsMeasured) {
   Calls calls(kArguments, kBody);
   mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());

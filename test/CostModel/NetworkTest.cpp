@@ -207,7 +207,7 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   EXPECT_DOUBLE_EQ(read->getCost(CollectiveKind::ReduceScatter, 2).durationNs(1024), 400);
 }
 
-// What is not said of several collectives, or of reductions, is as of one gather.
+// Without factors of their own, reductions and several collectives have that of one gather.
 TEST(NetworkFile, ContentionHasDefaults) {
   TemporaryFile file(R"({"format": "fsdp-network", "version": 1, "name": "n", "source": "s",
     "levels": [{"name": "l", "units": 0, "hopNs": 1, "bytesPerSec": 1}],
@@ -278,6 +278,15 @@ TEST(NetworkFile, ErrorsNameTheFileAndTheField) {
                         {"bytes": 8, "medianNs": 1, "spread": 0, "samples": 1}]}], )" +
                       tail),
               HasSubstr("durations[1].bytes"));
+  for (const char *field :
+       {"computeContentionOfReductions", "computeContentionOfSeveral", "collectiveContention"})
+    EXPECT_THAT(contention("\"" + std::string(field) + "\": 1e999"),
+                HasSubstr("expected at most 1e18 at network." + std::string(field)));
+  for (const char *spread : {"-1", "1e999"})
+    EXPECT_THAT(errorOf(head + R"("measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 1,
+                          "nsPerByte": 1, "spread": )" +
+                        spread + "}], " + tail),
+                HasSubstr("measured[0].spread"));
   EXPECT_THAT(contention(R"("computeContentionOfReductions": 0.5)"),
               HasSubstr("computeContentionOfReductions"));
   EXPECT_THAT(contention(R"("computeContentionOfSeveral": 1.5)"),

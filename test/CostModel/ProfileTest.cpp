@@ -28,7 +28,7 @@ static Profile makeProfile() {
                 {{"f32", {8, 16}, {}}},
                 {"%2 = mul.Tensor(%0, %1)", "%3 = relu.default(%2)", "yield %3"}};
   kernel.medianNs = 67.5;
-  kernel.spread = 0.04;
+  kernel.spread = 0.0625;
   kernel.samples = 20;
   profile.kernels.push_back(kernel);
   profile.updates.push_back(
@@ -145,12 +145,21 @@ TEST(Profile, ErrorsNameTheFileAndTheField) {
               HasSubstr("calls[0].medianNs"));
   EXPECT_THAT(errorOf(replaced("\"medianNs\": 1234.5", "\"medianNs\": -1")),
               HasSubstr("calls[0].medianNs"));
+  EXPECT_THAT(
+      errorOf(replaced("\"temporaryBytes\": 4096", "\"temporaryBytes\": 9000000000000000000")),
+      HasSubstr("calls[0].temporaryBytes"));
   EXPECT_THAT(errorOf(replaced("\"temporaryBytes\": 4096", "\"bytes\": 4096")),
               HasSubstr("calls[0].temporaryBytes"));
   EXPECT_THAT(errorOf(replaced("\"kernels\"", "\"launches\"")), HasSubstr("kernels"));
   EXPECT_THAT(errorOf(replaced("\"fast\"", "\"rough\"")), HasSubstr("kernels[0].rounding"));
   EXPECT_THAT(errorOf(replaced("\"medianNs\": 67.5", "\"medianNs\": -1")),
               HasSubstr("kernels[0].medianNs"));
+  EXPECT_THAT(errorOf(replaced("\"medianNs\": 67.5", "\"medianNs\": 1e999")),
+              HasSubstr("kernels[0].medianNs"));
+  EXPECT_THAT(errorOf(replaced("\"spread\": 0.0625", "\"spread\": -1")),
+              HasSubstr("kernels[0].spread"));
+  EXPECT_THAT(errorOf(replaced("\"spread\": 0.0625", "\"spread\": 1e999")),
+              HasSubstr("kernels[0].spread"));
   EXPECT_THAT(errorOf(replaced("\"body\"", "\"calls\"")), HasSubstr("kernels[0].body"));
   EXPECT_THAT(errorOf(replaced("\"adamw\"", "\"lion\"")), HasSubstr("updates[0]"));
   EXPECT_THAT(errorOf(replaced("\"elements\": 2000", "\"elements\": 1000")),

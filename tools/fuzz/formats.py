@@ -39,10 +39,14 @@ NETWORKS = [
     """{"format": "fsdp-network", "version": 1, "name": "n", "source": "s", "baseNs": 2000,
  "levels": [{"name": "host", "units": 8, "hopNs": 700, "bytesPerSec": 2.0e11},
             {"name": "rack", "units": 0, "hopNs": 5000, "bytesPerSec": 2.5e10}],
- "laneContention": 1.5, "computeContention": 1.1}
+ "coalesces": false, "laneContention": 1.5, "computeContention": 1.1,
+ "computeContentionOfReductions": 1.2, "computeContentionOfSeveral": 1.4, "collectiveContention": 1.3,
+ "copyEngines": {"baseNs": 4000, "hopNs": 700, "bytesPerSec": 2.0e11, "computeContention": 1}}
 """,
     """{"format": "fsdp-network", "version": 1, "name": "n", "source": "s",
- "measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 5000, "nsPerByte": 0.1, "spread": 0.2},
+ "measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 5000, "nsPerByte": 0.1, "spread": 0.2,
+               "durations": [{"bytes": 8192, "medianNs": 6000, "spread": 0.1, "samples": 20},
+                             {"bytes": 65536, "medianNs": 12000, "spread": 0.1, "samples": 20}]},
               {"kind": "reduce_scatter", "ranks": 2, "latencyNs": 6000, "nsPerByte": 0.2}],
  "laneContention": 1, "computeContention": 1}
 """,
@@ -101,7 +105,7 @@ def make_formats(tools: pathlib.Path, folder: pathlib.Path, python: str) -> list
         Format("bytecode", ".mlirbc", read(*[folder / f"{p}.mlirbc" for p in ("sharded", "scheduled", "planned")]), mutate.mutate_bytes, [[str(opt), "FILE", "-o", "out.mlir"], *lowered]),
         Format("data", ".safetensors", read(data), mutate.mutate_safetensors, [[str(train), "--ranks", "1", "--steps", "1", "--data", "FILE", "--timeout", "10"]]),
         Format("weights", ".safetensors", read(folder / "train.safetensors"), mutate.mutate_safetensors, [[str(train), "--ranks", "1", "--steps", "1", "--data", str(data), "--init", "FILE", "--timeout", "10"]]),
-        Format("network", ".json", [network.encode() for network in NETWORKS], mutate.mutate_text, [[str(explain), scheduled, "--network", "FILE"]]),
+        Format("network", ".json", [network.encode() for network in NETWORKS], mutate.mutate_text, [[str(explain), scheduled, "--network", "FILE"], [str(planner), str(step), "--mesh", "dp=2", "--budget", "5", "--network", "FILE"]]),
         Format("profile", ".json", read(profile), mutate.mutate_text, [[str(explain), scheduled, "--profile", "FILE"], [str(planner), str(step), "--mesh", "dp=8", "--budget", "5", "--profile", "FILE"]]),
         *make_run_formats(tools, folder, python),
     ]  # fmt: skip
