@@ -19,8 +19,8 @@ inline void addTransportFlag(CLI::App &app, Transport &transport) {
                                              : Transport::Kernels;
          },
          "what moves the bytes of gathers: kernels; copy-engine: the devices' copy engines, which "
-         "NCCL uses between devices of one host; auto: as --schedule auto decides for each "
-         "gather. The bits are the same")
+         "NCCL uses between devices of one host; auto: the search for a schedule decides for "
+         "each gather. The bits are the same")
       ->check(CLI::IsMember({"kernels", "copy-engine", "auto"}))
       ->default_str("kernels");
 }

@@ -114,8 +114,9 @@ CollectiveCost MeasuredCollective::getCost() const {
   if (durations.empty())
     return cost;
   std::vector<SizedDuration> rising = durations;
-  for (size_t i = 1; i < rising.size(); ++i)
-    rising[i].medianNs = std::max(rising[i].medianNs, rising[i - 1].medianNs);
+  // Other work on the machine makes single medians too long, hardly one too short.
+  for (size_t i = rising.size() - 1; i-- > 0;)
+    rising[i].medianNs = std::min(rising[i].medianNs, rising[i + 1].medianNs);
   const Line below = fitLineBelow(rising);
   cost.latencyNs = below.latencyNs;
   cost.nsPerByte = below.nsPerUnit;

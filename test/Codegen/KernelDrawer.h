@@ -5,6 +5,7 @@
 
 #include "KernelReferences.h"
 #include "RandomKernel.h"
+#include "mlir/IR/Builders.h"
 
 #include <deque>
 

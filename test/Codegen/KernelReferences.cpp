@@ -5,6 +5,7 @@
 #include "Operators.h"
 #include "fsdp/Codegen/Rearrangement.h"
 #include "fsdp/IR/TensorLayout.h"
+#include "mlir/IR/Builders.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>

@@ -69,7 +69,8 @@ struct MeasuredCollective {
   double spread = 0;
   std::vector<SizedDuration> durations; // what the line was fitted to; may be empty
 
-  /// The durations, made not to fall, above the line below them; without them the line.
+  /// The measured durations, of which none is longer than one of more bytes, or, if there are none,
+  /// the line.
   CollectiveCost getCost() const;
 };
 
