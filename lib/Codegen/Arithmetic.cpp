@@ -2,6 +2,8 @@
 
 #include "Arithmetic.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -14,9 +16,45 @@ Value Arithmetic::polynomial(Value x, ArrayRef<double> highestFirst) const {
   return result;
 }
 
+Value Arithmetic::instruction(StringRef intrinsic, Value x) const {
+  return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(), builder.getStringAttr(intrinsic),
+                                       ValueRange{x})
+      .getResult(0);
+}
+
+Value Arithmetic::divByLarge(Value a, Value b) const {
+  if (processor == Processor::Cpu)
+    return div(a, b);
+  return mul(a, instruction("llvm.nvvm.rcp.approx.ftz.f", b));
+}
+
+Value Arithmetic::rsqrt(Value x) const {
+  if (processor == Processor::Cpu)
+    return div(number(1), sqrt(x));
+  return instruction("llvm.nvvm.rsqrt.approx.f", x);
+}
+
+/// 2^n 2^f with n + f = x / ln 2, whose second factor is an instruction, within 2^-22 of itself.
+/// Beyond what n can be it is left to that factor, whose result is then 0 or infinite, or makes the
+/// product so small that it is rounded.
+Value Arithmetic::expOnGpu(Value x) const {
+  Value bounded = make<arith::MaxNumFOp>(make<arith::MinNumFOp>(x, number(88)), number(-87));
+  // Rounds to a whole number, which is left in the lowest bits, as the exponent of 2^n.
+  Value shift = number(12582912.0 + 127);
+  Value shifted = fma(bounded, number(1.4426950408889634), shift);
+  Value n = sub(shifted, shift);
+  Value f = fma(x, number(1.4426950216293335), neg(n));
+  f = fma(x, number(1.925963033500e-8), f);
+  Value bits = make<arith::BitcastOp>(IntegerType::get(x.getContext(), 32), shifted);
+  Value power = make<arith::BitcastOp>(x.getType(), make<arith::ShLIOp>(bits, integer(23)));
+  return mul(instruction("llvm.nvvm.ex2.approx.ftz.f32", f), power);
+}
+
 /// x = n ln 2 + r with ln 2 in two parts, a polynomial in r, and 2^n by two factors, each of which
 /// is a normal number. Source of the coefficients: Shibata and Petrogalli, SLEEF (expf_u10).
 Value Arithmetic::exp(Value x) const {
+  if (processor == Processor::Gpu)
+    return expOnGpu(x);
   using Predicate = arith::CmpFPredicate;
   // Out of these bounds the result is 0 or infinite, whatever n is; a NaN stays in r.
   Value bounded = make<arith::MaxNumFOp>(make<arith::MinNumFOp>(x, number(110)), number(-110));
@@ -68,7 +106,7 @@ Value Arithmetic::tanh(Value x) const {
   Value series =
       polynomial(square, {-1382.0 / 155925, 62.0 / 2835, -17.0 / 315, 2.0 / 15, -1.0 / 3, 1.0});
   Value power = exp(mul(number(2), abs(x)));
-  Value far = sub(number(1), div(number(2), add(power, number(1))));
+  Value far = sub(number(1), divByLarge(number(2), add(power, number(1))));
   far = make<math::CopySignOp>(far, x);
   return select(compare(arith::CmpFPredicate::OLT, square, number(0.0625)), mul(x, series), far);
 }
@@ -76,7 +114,7 @@ Value Arithmetic::tanh(Value x) const {
 /// Source: Abramowitz and Stegun, formula 7.1.26.
 Value Arithmetic::erf(Value x) const {
   Value size = abs(x);
-  Value t = div(number(1), fma(size, number(0.3275911), number(1)));
+  Value t = divByLarge(number(1), fma(size, number(0.3275911), number(1)));
   Value p =
       mul(t, polynomial(t, {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592}));
   Value y = sub(number(1), mul(p, exp(neg(mul(size, size)))));

@@ -3,6 +3,7 @@
 #ifndef FSDP_LIB_CODEGEN_ARITHMETIC_H
 #define FSDP_LIB_CODEGEN_ARITHMETIC_H
 
+#include "fsdp/Codegen/ScalarCode.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
@@ -14,7 +15,8 @@ namespace fsdp::codegen {
 class Arithmetic {
 public:
   using Value = mlir::Value;
-  Arithmetic(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+  Arithmetic(mlir::OpBuilder &builder, mlir::Location loc, Processor processor)
+      : builder(builder), loc(loc), processor(processor) {}
 
   Value number(double value) const {
     return make<mlir::arith::ConstantFloatOp>(builder.getF32Type(),
@@ -35,11 +37,15 @@ public:
   Value compare(mlir::arith::CmpFPredicate predicate, Value a, Value b) const {
     return make<mlir::arith::CmpFOp>(predicate, a, b);
   }
-  /// exp(x), within 1 ulp; 0 below -104.
+  /// exp(x), within 1 ulp; on GPUs within 2^-21 of itself. 0 below -104.
   Value exp(Value x) const;
   /// log(x) of a normal number or a NaN, within 1 ulp.
   Value log(Value x) const;
-  Value sigmoid(Value x) const { return div(number(1), add(number(1), exp(neg(x)))); }
+  /// a / b, where b is at least 1 (or NaN); on GPUs within 2 ulp.
+  Value divByLarge(Value a, Value b) const;
+  /// 1 / sqrt(x); on GPUs within 2 ulp.
+  Value rsqrt(Value x) const;
+  Value sigmoid(Value x) const { return divByLarge(number(1), add(number(1), exp(neg(x)))); }
   /// Within 4 ulp.
   Value tanh(Value x) const;
   /// Within 2e-7.
@@ -51,9 +57,13 @@ public:
 
 private:
   Value polynomial(Value x, llvm::ArrayRef<double> highestFirst) const;
+  Value expOnGpu(Value x) const;
+  /// An instruction of NVIDIA's GPUs from f32 to f32.
+  Value instruction(llvm::StringRef intrinsic, Value x) const;
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
+  Processor processor;
 };
 
 } // namespace fsdp::codegen

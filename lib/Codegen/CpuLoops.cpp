@@ -26,7 +26,7 @@ namespace {
 class LoopWriter : KernelWriter {
 public:
   LoopWriter(KernelOp kernel, const KernelShape &shape, ModuleOp module)
-      : KernelWriter(kernel, shape, module) {}
+      : KernelWriter(kernel, shape, module, Processor::Cpu) {}
   CpuWork run(StringRef name);
 
 private:
@@ -173,7 +173,7 @@ void LoopWriter::writeRow(ArrayRef<Value> bases) {
     size_t i = argument.getArgNumber();
     return load(i, bases[i]);
   };
-  PlaceValues row(kernel, loadFirst);
+  PlaceValues row(kernel, processor, loadFirst);
   computeRow(row, bases, [&](Combine kind, Term term) { return combineRow(kind, term); });
   storeRow(bases, row);
   auto isWhole = [&](Value value) { return !isOfRow(value); };

@@ -10,27 +10,50 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
 
+/// Threads of a block, where a row does not need more or fewer.
+static constexpr int64_t kBlock = 256;
+/// Threads that share a row: at most so many, and rather not more than the first.
+static constexpr int64_t kManyThreads = 512, kMostThreads = 1024;
+/// Vectors of a row that a thread may have, and those of all tensors that it may keep in registers.
+static constexpr int64_t kMostVectors = 8, kMostKept = 16;
+
 namespace {
+/// How threads share the rows.
+struct RowThreads {
+  int64_t ofRow = 1, rows = 1; // of a block
+};
+
 class ThreadWriter : KernelWriter {
 public:
-  ThreadWriter(KernelOp kernel, const KernelShape &shape, ModuleOp module)
-      : KernelWriter(kernel, shape, module) {}
-  int64_t run(StringRef name);
+  ThreadWriter(KernelOp kernel, const KernelShape &shape, ModuleOp module, StringRef name)
+      : KernelWriter(kernel, shape, module, Processor::Gpu), name(name) {}
+  GpuGrid run();
 
 private:
-  int64_t writeByElements();
-  int64_t writeByRows();
-  void writeRow(ArrayRef<Value> bases, Value thread, int64_t lanes);
+  GpuGrid writeByElements();
+  GpuGrid writeByRows();
+  bool combinesRows();
+  RowThreads shareRows(int64_t lanes);
+  void writeRow(ArrayRef<Value> bases, int64_t lanes);
   void ifAligned(int64_t lanes, function_ref<void(int64_t)> body);
-  Value combineRow(Combine kind, Term term, Value thread, int64_t lanes);
-  /// A register that says which block or thread this is, as i64.
-  Value getIndexOf(StringRef intrinsic);
+  Value combineRow(Combine kind, Term term, int64_t lanes);
+  Value combineThreads(Combine kind, Value own);
+  /// Of a thread's columns of a row the first of each vector, and of its segment. What `body`
+  /// returns it is given for the next one, and the last is the result.
+  using Fold = function_ref<Value(Value column, int64_t segment, Value known)>;
+  Value foldColumns(int64_t lanes, Value initial, Fold body);
+  /// A register that says which block or thread this is, as i32.
+  Value getIndexOf(StringRef which) {
+    return intrinsic(("llvm.nvvm.read.ptx.sreg." + which).str(), builder.getI32Type(), {});
+  }
   Value intrinsic(StringRef name, Type result, ValueRange arguments) {
     return LLVM::CallIntrinsicOp::create(builder, loc, result, builder.getStringAttr(name),
                                          arguments)
         .getResult(0);
   }
   Value constant(int32_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  /// block * factor + rest, i32 numbers, as i64: divisions of what has 32 bits are cheaper.
+  Value count(Value block, int64_t factor, Value rest, int64_t bound);
   /// Calls `body` at the builder's place under a condition.
   void onlyIf(Value condition, function_ref<void()> body) {
     auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
@@ -41,12 +64,25 @@ private:
   Value isBelow(Value index, int64_t bound) {
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, integer(bound));
   }
+
+  StringRef name;
+  RowThreads threads;
+  Value thread;          // i32: of the block
+  Value threadOfRow;     // i64
+  unsigned meetings = 0; // of the threads of a block
 };
 } // namespace
 
-Value ThreadWriter::getIndexOf(StringRef name) {
-  Value index = intrinsic(name, builder.getI32Type(), {});
-  return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), index);
+Value ThreadWriter::count(Value block, int64_t factor, Value rest, int64_t bound) {
+  Type type = builder.getI64Type();
+  const bool isShort = bound + factor < INT32_MAX;
+  if (!isShort) {
+    block = arith::ExtUIOp::create(builder, loc, type, block);
+    rest = arith::ExtUIOp::create(builder, loc, type, rest);
+    return add(scale(block, factor), rest);
+  }
+  Value index = arith::MulIOp::create(builder, loc, block, constant(static_cast<int32_t>(factor)));
+  return arith::ExtUIOp::create(builder, loc, type, add(index, rest));
 }
 
 /// Calls `body` with the lanes of vectors, if the tensors are aligned for them, else with 1.
@@ -62,13 +98,12 @@ void ThreadWriter::ifAligned(int64_t lanes, function_ref<void(int64_t)> body) {
 }
 
 /// A thread computes a vector of neighbours.
-int64_t ThreadWriter::writeByElements() {
+GpuGrid ThreadWriter::writeByElements() {
   chooseOrder();
   const int64_t inner = sizes.back(), elements = getOuterSize() * inner;
   const int64_t together = chooseLanes(inner);
-  Value block = getIndexOf("llvm.nvvm.read.ptx.sreg.ctaid.x");
-  Value index = add(scale(block, kGpuBlock), getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x"));
-  index = scale(index, together);
+  const int64_t vectors = (elements + together - 1) / together;
+  Value index = scale(count(getIndexOf("ctaid.x"), kBlock, thread, elements), together);
   onlyIf(isBelow(index, elements), [&] {
     Value row = index, column = index;
     if (elements != inner) {
@@ -86,76 +121,173 @@ int64_t ThreadWriter::writeByElements() {
         });
     });
   });
-  return (elements + kGpuBlock * together - 1) / (kGpuBlock * together);
+  return {(vectors + kBlock - 1) / kBlock, kBlock};
 }
 
-/// Each lane of the warp combines every 32nd vector of a segment, then the lanes meet.
-Value ThreadWriter::combineRow(Combine kind, Term term, Value thread, int64_t lanes) {
-  Value result = code.number(getNeutral(kind));
+/// True if threads of a row exchange numbers of it.
+bool ThreadWriter::combinesRows() {
+  return llvm::any_of(kernel.getBody().getOps<aten::CallOp>(), [&](aten::CallOp call) {
+    return isRowReduction(call, kernel.getRounding()) || isRowOperator(call, kernel.getRounding());
+  });
+}
+
+/// A thread has as few vectors of a row as there are threads for, and if it can be all threads have
+/// as many, so that what they read is kept in registers.
+RowThreads ThreadWriter::shareRows(int64_t lanes) {
+  int64_t shortest = sizes.back();
+  forSegments([&](int64_t begin, int64_t end) { shortest = std::min(shortest, end - begin); });
+  const int64_t vectors = std::max<int64_t>(1, shortest / lanes);
+  int64_t ofRow = 0;
+  if (vectors < 2 * kWarp) {
+    ofRow = combinesRows() ? kWarp : std::min<int64_t>(kWarp, llvm::bit_floor<uint64_t>(vectors));
+  } else {
+    for (int64_t most : {kManyThreads, kMostThreads})
+      for (int64_t each = 1; each <= kMostVectors && ofRow == 0; ++each)
+        if (vectors % (each * kWarp) == 0 && vectors / each <= most)
+          ofRow = vectors / each;
+    if (ofRow == 0)
+      ofRow = std::min<int64_t>(vectors > kBlock * kMostVectors ? kMostThreads : kBlock,
+                                llvm::bit_floor<uint64_t>(vectors));
+  }
+  int64_t rows = kBlock % ofRow == 0 ? kBlock / ofRow : 1;
+  // All threads of a block meet.
+  if (ofRow > kWarp && combinesRows() && getOuterSize() % rows != 0)
+    rows = 1;
+  return {ofRow, rows};
+}
+
+Value ThreadWriter::foldColumns(int64_t lanes, Value initial, Fold body) {
+  const int64_t step = threads.ofRow * lanes;
+  Value first = scale(threadOfRow, lanes), result = initial;
   forSegments([&](int64_t begin, int64_t end) {
+    const int64_t steps = (end - begin) / step;
+    if ((end - begin) % step == 0 && steps <= kMostVectors &&
+        steps * static_cast<int64_t>(tensors.size()) <= kMostKept) {
+      for (int64_t column = begin; column < end; column += step)
+        result = body(add(first, integer(column)), begin, result);
+      return;
+    }
+    SmallVector<Value> carried;
+    if (result)
+      carried.push_back(result);
     auto loop = scf::ForOp::create(
-        builder, loc, add(scale(thread, lanes), integer(begin)), integer(end),
-        integer(kWarp * lanes), ValueRange{result},
+        builder, loc, add(first, integer(begin)), integer(end), integer(step), carried,
         [&](OpBuilder &inner, Location, Value column, ValueRange known) {
           OpBuilder::InsertionGuard guard(builder);
           builder.restoreInsertionPoint(inner.saveInsertionPoint());
-          Value next = known[0];
-          forLanes(column, lanes, [&](Value own) { next = combine(kind, next, term(own, begin)); });
-          scf::YieldOp::create(builder, loc, ValueRange{next});
+          Value next = body(column, begin, known.empty() ? Value() : known[0]);
+          scf::YieldOp::create(builder, loc, next ? ValueRange{next} : ValueRange{});
         });
-    result = loop.getResult(0);
+    if (result)
+      result = loop.getResult(0);
   });
-  for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
-    Value other = intrinsic("llvm.nvvm.shfl.sync.bfly.f32", builder.getF32Type(),
-                            {constant(-1), result, constant(distance), constant(kWarp - 1)});
-    result = combine(kind, result, other);
-  }
   return result;
 }
 
-/// What is one number for the row, every thread of the warp computes; the first one stores it.
-void ThreadWriter::writeRow(ArrayRef<Value> bases, Value thread, int64_t lanes) {
+/// What the threads of a row have together: those of a warp by its lanes, warps through memory that
+/// a block shares, all in one order.
+Value ThreadWriter::combineThreads(Combine kind, Value own) {
+  for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
+    Value other = intrinsic("llvm.nvvm.shfl.sync.bfly.f32", builder.getF32Type(),
+                            {constant(-1), own, constant(distance), constant(kWarp - 1)});
+    own = combine(kind, own, other);
+  }
+  const int64_t warps = threads.ofRow / kWarp;
+  if (warps == 1)
+    return own;
+  constexpr unsigned kSharedMemory = 3; // NVVM's address space
+  auto type = LLVM::LLVMArrayType::get(builder.getF32Type(), warps * threads.rows);
+  LLVM::GlobalOp shared;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(module.getBody());
+    shared =
+        LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                               (name + "_meeting" + Twine(meetings++)).str(), Attribute(),
+                               /*alignment=*/4, kSharedMemory);
+  }
+  Value base = LLVM::AddressOfOp::create(builder, loc, shared);
+  auto slot = [&](Value index) {
+    return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getF32Type(), base,
+                               ArrayRef<LLVM::GEPArg>{index});
+  };
+  Value warp = arith::DivUIOp::create(builder, loc, thread, constant(kWarp));
+  Value lane = arith::RemUIOp::create(builder, loc, thread, constant(kWarp));
+  onlyIf(arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, lane, constant(0)),
+         [&] { LLVM::StoreOp::create(builder, loc, own, slot(warp)); });
+  LLVM::CallIntrinsicOp::create(builder, loc,
+                                builder.getStringAttr("llvm.nvvm.barrier.cta.sync.aligned.all"),
+                                ValueRange{constant(0)});
+  Value first = arith::SubIOp::create(
+      builder, loc, warp,
+      arith::RemUIOp::create(builder, loc, warp, constant(static_cast<int32_t>(warps))));
+  Value all;
+  for (int32_t i = 0; i < warps; ++i) {
+    Value next =
+        LLVM::LoadOp::create(builder, loc, builder.getF32Type(), slot(add(first, constant(i))));
+    all = all ? combine(kind, all, next) : next;
+  }
+  return all;
+}
+
+Value ThreadWriter::combineRow(Combine kind, Term term, int64_t lanes) {
+  Value own = foldColumns(
+      lanes, code.number(getNeutral(kind)), [&](Value column, int64_t segment, Value known) {
+        forLanes(column, lanes,
+                 [&](Value each) { known = combine(kind, known, term(each, segment)); });
+        return known;
+      });
+  return combineThreads(kind, own);
+}
+
+/// What is one number for the row, every thread of it computes; the first one stores it.
+void ThreadWriter::writeRow(ArrayRef<Value> bases, int64_t lanes) {
   auto loadFirst = [&](BlockArgument argument, int64_t) {
     size_t i = argument.getArgNumber();
     return load(i, bases[i]);
   };
-  PlaceValues row(kernel, loadFirst);
-  computeRow(row, bases,
-             [&](Combine kind, Term term) { return combineRow(kind, term, thread, lanes); });
+  PlaceValues row(kernel, processor, loadFirst);
+  computeRow(row, bases, [&](Combine kind, Term term) { return combineRow(kind, term, lanes); });
   auto isWhole = [&](Value value) { return !isOfRow(value); };
-  onlyIf(isBelow(thread, 1), [&] { storeRow(bases, row); });
+  onlyIf(isBelow(threadOfRow, 1), [&] { storeRow(bases, row); });
   if (llvm::any_of(kernel.getYielded(), isWhole))
-    forSegments([&](int64_t begin, int64_t end) {
-      forEach(add(scale(thread, lanes), integer(begin)), integer(end), integer(kWarp * lanes),
-              [&](Value column) { storeResults(bases, column, begin, &row, isWhole, lanes); });
+    foldColumns(lanes, Value(), [&](Value column, int64_t segment, Value) {
+      storeResults(bases, column, segment, &row, isWhole, lanes);
+      return Value();
     });
 }
 
-int64_t ThreadWriter::writeByRows() {
-  constexpr int64_t kRows = kGpuBlock / kWarp; // of a block
-  Value index = getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x");
-  Value block = getIndexOf("llvm.nvvm.read.ptx.sreg.ctaid.x");
-  Value warp = arith::DivUIOp::create(builder, loc, index, integer(kWarp));
-  Value thread = arith::RemUIOp::create(builder, loc, index, integer(kWarp));
-  Value row = add(scale(block, kRows), warp);
-  // All threads of the warp are to have some of the shortest segment.
+GpuGrid ThreadWriter::writeByRows() {
+  chooseOrder(/*keepsRows=*/true);
   int64_t shortest = sizes.back();
   forSegments([&](int64_t begin, int64_t end) { shortest = std::min(shortest, end - begin); });
-  const int64_t together = chooseLanes(std::max<int64_t>(1, shortest / kWarp));
-  onlyIf(isBelow(row, getOuterSize()), [&] {
-    ifAligned(together, [&](int64_t lanes) { writeRow(getBases(row), thread, lanes); });
-  });
-  return (getOuterSize() + kRows - 1) / kRows;
+  // Where threads of a warp meet, all of them are to have some of the shortest segment.
+  const int64_t together =
+      chooseLanes(std::max<int64_t>(1, combinesRows() ? shortest / kWarp : shortest));
+  threads = shareRows(together);
+  Value rowOfBlock = constant(0), inRow = thread;
+  if (threads.rows > 1) {
+    Value ofRow = constant(static_cast<int32_t>(threads.ofRow));
+    rowOfBlock = arith::DivUIOp::create(builder, loc, thread, ofRow);
+    inRow = arith::RemUIOp::create(builder, loc, thread, ofRow);
+  }
+  threadOfRow = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), inRow);
+  const int64_t rows = getOuterSize();
+  Value row = count(getIndexOf("ctaid.x"), threads.rows, rowOfBlock, rows);
+  onlyIf(isBelow(row, rows),
+         [&] { ifAligned(together, [&](int64_t lanes) { writeRow(getBases(row), lanes); }); });
+  return {(rows + threads.rows - 1) / threads.rows, threads.rows * threads.ofRow};
 }
 
-int64_t ThreadWriter::run(StringRef name) {
+GpuGrid ThreadWriter::run() {
   beginFunction(name, /*more=*/0);
-  int64_t blocks = shape.isByRows() ? writeByRows() : writeByElements();
+  thread = getIndexOf("tid.x");
+  GpuGrid grid = shape.isByRows() ? writeByRows() : writeByElements();
   func::ReturnOp::create(builder, loc);
-  return blocks;
+  return grid;
 }
 
-int64_t fsdp::codegen::writeGpuThreads(KernelOp kernel, const KernelShape &shape, StringRef name,
+GpuGrid fsdp::codegen::writeGpuThreads(KernelOp kernel, const KernelShape &shape, StringRef name,
                                        ModuleOp module) {
-  return ThreadWriter(kernel, shape, module).run(name);
+  return ThreadWriter(kernel, shape, module, name).run();
 }

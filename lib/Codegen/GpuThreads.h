@@ -8,12 +8,16 @@
 
 namespace fsdp::codegen {
 
-/// Threads of a block. A warp computes a row, where a kernel works by rows.
-inline constexpr int64_t kGpuBlock = 256, kWarp = 32;
+inline constexpr int64_t kWarp = 32;
+
+/// What is launched: blocks of so many threads.
+struct GpuGrid {
+  int64_t blocks = 1, threads = 1;
+};
 
 /// Adds to `module` a function `name` of the tensors' addresses, each thread of which computes a
-/// few neighbouring elements, or its part of a row. Returns the blocks that cover the kernel.
-int64_t writeGpuThreads(KernelOp kernel, const KernelShape &shape, llvm::StringRef name,
+/// few neighbouring elements, or its part of a row.
+GpuGrid writeGpuThreads(KernelOp kernel, const KernelShape &shape, llvm::StringRef name,
                         mlir::ModuleOp module);
 
 } // namespace fsdp::codegen

@@ -23,7 +23,7 @@ Value PlaceValues::get(OpBuilder &builder, Value value, int64_t shift) {
   } else if (std::optional<ColumnOf> source = findColumn(cast<OpResult>(value), segment + shift)) {
     scalar = get(builder, source->value, source->column - segment);
   } else if (isRowOperator(call, kernel.getRounding())) {
-    Arithmetic m(builder, call.getLoc());
+    Arithmetic m(builder, call.getLoc(), processor);
     Value here = column;
     if (shift != 0)
       here = m.make<arith::AddIOp>(column, m.make<arith::ConstantIntOp>(shift, 64));
@@ -33,7 +33,8 @@ Value PlaceValues::get(OpBuilder &builder, Value value, int64_t shift) {
     SmallVector<Value> operands;
     for (Value operand : call.getOperands())
       operands.push_back(get(builder, operand, shift));
-    scalar = ScalarCode(builder, call.getLoc(), kernel.getRounding()).compute(call, operands);
+    scalar =
+        ScalarCode(builder, call.getLoc(), kernel.getRounding(), processor).compute(call, operands);
   }
   scalars[{value, shift}] = scalar;
   return scalar;

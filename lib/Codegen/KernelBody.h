@@ -20,9 +20,10 @@ public:
   /// `column`: the place's (i64); null for what is the same at all places of a row. `segment`: the
   /// first column of the segment of the domain in which the place is. `outer`: what is known of the
   /// row, may be null; values that it knows are not written again.
-  PlaceValues(KernelOp kernel, Load load, mlir::Value column = {}, int64_t segment = 0,
-              const PlaceValues *outer = nullptr)
-      : kernel(kernel), load(load), column(column), segment(segment), outer(outer) {}
+  PlaceValues(KernelOp kernel, Processor processor, Load load, mlir::Value column = {},
+              int64_t segment = 0, const PlaceValues *outer = nullptr)
+      : kernel(kernel), processor(processor), load(load), column(column), segment(segment),
+        outer(outer) {}
 
   void set(mlir::Value value, mlir::Value scalar) { scalars[{value, 0}] = scalar; }
   /// What a call on whole rows (isRowOperator) knows of the row.
@@ -45,6 +46,7 @@ private:
   }
 
   KernelOp kernel;
+  Processor processor;
   Load load;
   mlir::Value column;
   int64_t segment;

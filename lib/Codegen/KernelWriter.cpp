@@ -16,6 +16,8 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
 
+Arithmetic KernelWriter::arithmetic() { return {builder, loc, processor}; }
+
 Value KernelWriter::integer(int64_t value) {
   return arith::ConstantIntOp::create(builder, loc, value, 64);
 }
@@ -44,11 +46,18 @@ void KernelWriter::beginFunction(StringRef name, unsigned more) {
   }
 }
 
+/// Nothing writes what a kernel reads while it runs: on GPUs a row that is read again stays in
+/// registers, across the barriers at which threads meet.
+Value KernelWriter::loadFrom(Type type, Value address, int64_t alignment) {
+  return LLVM::LoadOp::create(builder, loc, type, address, static_cast<unsigned>(alignment),
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/processor == Processor::Gpu);
+}
+
 Value KernelWriter::load(size_t i, Value index) {
   const KernelTensor &tensor = tensors[i];
   Value address = getElementAddress(builder, loc, code, tensor, index);
-  Value stored =
-      LLVM::LoadOp::create(builder, loc, code.getMemoryType(tensor.getElement()), address);
+  Value stored = loadFrom(code.getMemoryType(tensor.getElement()), address, /*alignment=*/0);
   return code.fromMemory(stored, tensor.getElement());
 }
 
@@ -65,20 +74,25 @@ void KernelWriter::forEach(Value begin, Value end, Value step, function_ref<void
   body(loop.getInductionVar());
 }
 
-void KernelWriter::chooseOrder() {
+void KernelWriter::chooseOrder(bool keepsRows) {
   const KernelTensor &result = tensors[numInputs()];
+  const size_t last = sizes.size() - 1;
   SmallVector<size_t> order;
   for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] != 1)
+    if (sizes[i] != 1 && !(keepsRows && i == last))
       order.push_back(i);
   llvm::stable_sort(order,
                     [&](size_t a, size_t b) { return result.strides[a] > result.strides[b]; });
+  if (keepsRows)
+    order.push_back(last);
   SmallVector<int64_t> merged;
   SmallVector<SmallVector<int64_t>> strides(tensors.size());
   for (size_t dimension : order) {
-    bool isOne = !merged.empty() && llvm::all_of(llvm::enumerate(tensors), [&](auto item) {
-      return strides[item.index()].back() == item.value().strides[dimension] * sizes[dimension];
-    });
+    const bool isRow = keepsRows && dimension == last;
+    bool isOne =
+        !merged.empty() && !isRow && llvm::all_of(llvm::enumerate(tensors), [&](auto item) {
+          return strides[item.index()].back() == item.value().strides[dimension] * sizes[dimension];
+        });
     if (isOne)
       merged.back() *= sizes[dimension];
     else
@@ -199,8 +213,7 @@ Value KernelWriter::loadAt(size_t i, ArrayRef<Value> bases, Value column, int64_
   if (!loaded) {
     Value address = getElementAddress(builder, loc, code, tensors[i],
                                       getIndex(i, bases, vector->column, shift));
-    loaded = LLVM::LoadOp::create(builder, loc, getVectorType(i, vector->lanes), address,
-                                  getAlignment(i, vector->lanes));
+    loaded = loadFrom(getVectorType(i, vector->lanes), address, getAlignment(i, vector->lanes));
   }
   Value stored = mlir::vector::ExtractOp::create(builder, loc, loaded, vector->lane);
   return code.fromMemory(stored, tensors[i].getElement());
@@ -215,7 +228,7 @@ Value KernelWriter::computeAt(Value value, ArrayRef<Value> bases, Value column, 
   auto load = [&](BlockArgument argument, int64_t shift) {
     return loadAt(argument.getArgNumber(), bases, column, shift);
   };
-  return PlaceValues(kernel, load, column, segment, row).get(builder, value);
+  return PlaceValues(kernel, processor, load, column, segment, row).get(builder, value);
 }
 
 void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp addUp) {
@@ -230,8 +243,7 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
   };
   for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
     if (isRowOperator(call, kernel.getRounding())) {
-      row.setRowNumbers(call,
-                        writeRowNumbers(call, Arithmetic(builder, loc), {combine, get, pickOf}));
+      row.setRowNumbers(call, writeRowNumbers(call, arithmetic(), {combine, get, pickOf}));
       continue;
     }
     if (!isRowReduction(call, kernel.getRounding())) {
@@ -246,9 +258,8 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
       continue;
     }
     if (call.getCallee() == "logsumexp.default") {
-      row.set(result,
-              code.round(writeLogSumExp(call.getOperand(0), Arithmetic(builder, loc), combine),
-                         cast<RankedTensorType>(result.getType()).getElementType()));
+      row.set(result, code.round(writeLogSumExp(call.getOperand(0), arithmetic(), combine),
+                                 cast<RankedTensorType>(result.getType()).getElementType()));
       continue;
     }
     Value sum = combine(call.getOperand(0), Combine::Sum, [](Value number) { return number; });
@@ -261,7 +272,7 @@ void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp add
 
 Value KernelWriter::pick(Value value, Value column, PlaceValues &row, ArrayRef<Value> bases,
                          AddUp addUp) {
-  Arithmetic m(builder, loc);
+  Arithmetic m = arithmetic();
   Value isColumn = m.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, integer(sizes.back()));
   Value picked;
   if (shape.getSegments().size() > 2) { // what is in a column depends on its segment
@@ -298,7 +309,7 @@ void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, int64_t seg
     auto load = [&](BlockArgument argument, int64_t shift) {
       return loadAt(argument.getArgNumber(), bases, own, shift);
     };
-    PlaceValues values(kernel, load, own, segment, row);
+    PlaceValues values(kernel, processor, load, own, segment, row);
     for (size_t i = numInputs(); i < tensors.size(); ++i)
       if (wanted(tensors[i].value))
         results[i].push_back(values.get(builder, tensors[i].value));

@@ -9,19 +9,23 @@
 
 namespace fsdp::codegen {
 
+class Arithmetic;
+
 /// Writes code that computes a kernel on tensors of known strides.
 class KernelWriter {
 protected:
-  KernelWriter(KernelOp kernel, const KernelShape &shape, mlir::ModuleOp module)
-      : kernel(kernel), shape(shape), module(module), builder(module.getContext()),
-        loc(kernel.getLoc()), code(builder, loc, kernel.getRounding()) {}
+  KernelWriter(KernelOp kernel, const KernelShape &shape, mlir::ModuleOp module,
+               Processor processor)
+      : kernel(kernel), shape(shape), module(module), processor(processor),
+        builder(module.getContext()), loc(kernel.getLoc()),
+        code(builder, loc, kernel.getRounding(), processor) {}
 
   /// Adds a function of the tensors' addresses, none of which shares bytes with a result, and of
   /// `more` numbers (i64). The builder then stands in it.
   void beginFunction(llvm::StringRef name, unsigned more);
   /// Iterates over the dimensions in the order of the first result's strides; neighbours that are
-  /// one dimension for all tensors become that.
-  void chooseOrder();
+  /// one dimension for all tensors become that. `keepsRows`: the last one stays as it is.
+  void chooseOrder(bool keepsRows = false);
   /// Product of the sizes of the dimensions before the last.
   int64_t getOuterSize() const;
   /// Indices of all tensors' first elements in unit `unit` of the dimensions before the last.
@@ -30,6 +34,7 @@ protected:
   mlir::Value getIndex(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
                        int64_t shift = 0);
   mlir::Value load(size_t tensor, mlir::Value index);
+  mlir::Value loadFrom(mlir::Type type, mlir::Value address, int64_t alignment);
   void store(size_t tensor, mlir::Value index, mlir::Value scalar);
   /// A value of the kernel's body at one column, from the operands there. `segment`: the first
   /// column of its segment. `row`: what is known of the row; may be null.
@@ -87,6 +92,7 @@ protected:
   void forEach(mlir::Value begin, mlir::Value end, mlir::Value step,
                llvm::function_ref<void(mlir::Value)> body);
 
+  Arithmetic arithmetic();
   mlir::Value integer(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value scale(mlir::Value index, int64_t stride);
@@ -95,6 +101,7 @@ protected:
   KernelOp kernel;
   const KernelShape &shape;
   mlir::ModuleOp module;
+  Processor processor;
   mlir::OpBuilder builder;
   mlir::Location loc;
   ScalarCode code;

@@ -182,7 +182,7 @@ static const llvm::StringMap<Rule> &getRules() {
       // Not exact in f32: torch has a library for it where the operand is contiguous, which rounds
       // otherwise.
       {"sqrt.default", function([](const Site &s) { return s.m.sqrt(s[0]); })},
-      {"rsqrt.default", one([](const Site &s) { return s.m.div(s.m.number(1), s.m.sqrt(s[0])); })},
+      {"rsqrt.default", one([](const Site &s) { return s.m.rsqrt(s[0]); })},
       {"reciprocal.default", one([](const Site &s) { return s.m.div(s.m.number(1), s[0]); })},
       {"pow.Tensor_Scalar",
        {.tensors = 1, .write = writePower, .isExactShort = Rule::never, .accepts = isSmallPower}},
@@ -209,7 +209,7 @@ static const llvm::StringMap<Rule> &getRules() {
          return s.m.mul(s[0], s.m.sub(s.m.number(1), s.m.mul(s[1], s[1])));
        })},
       {"silu.default", function([](const Site &s) {
-         return s.m.div(s[0], s.m.add(s.m.number(1), s.m.exp(s.m.neg(s[0]))));
+         return s.m.divByLarge(s[0], s.m.add(s.m.number(1), s.m.exp(s.m.neg(s[0]))));
        })},
       {"silu_backward.default", backward(writeSiluBackward)},
       {"gelu.default", inexact(1, writeGelu)},

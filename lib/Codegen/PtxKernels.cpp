@@ -59,10 +59,11 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
       return failure();
     PtxKernel &entry = result.kernels.emplace_back();
     entry.function = nameFunction(kernel);
-    entry.threads = kGpuBlock;
     bool isNew = !module->lookupSymbol(entry.function);
     OwningOpRef<ModuleOp> other = ModuleOp::create(UnknownLoc::get(context));
-    entry.blocks = writeGpuThreads(kernel, *shape, entry.function, isNew ? *module : other.get());
+    GpuGrid grid = writeGpuThreads(kernel, *shape, entry.function, isNew ? *module : other.get());
+    entry.blocks = grid.blocks;
+    entry.threads = grid.threads;
   }
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = lowerToLlvm(*module, llvmContext);
@@ -70,9 +71,12 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
     return failure();
   code->setTargetTriple(machine->getTargetTriple());
   code->setDataLayout(machine->createDataLayout());
-  for (llvm::Function &function : *code)
-    if (!function.isDeclaration())
-      function.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  for (const PtxKernel &kernel : result.kernels) {
+    llvm::Function *function = code->getFunction(kernel.function);
+    function->setCallingConv(llvm::CallingConv::PTX_Kernel);
+    // So that a thread takes no more registers than a block of them has.
+    function->addFnAttr("nvvm.maxntid", std::to_string(kernel.threads));
+  }
   optimize(*code, *machine);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream os(text);

@@ -177,19 +177,24 @@ bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
 // Code
 //===----------------------------------------------------------------------===//
 
-Value ScalarCode::number(double value) { return Arithmetic(builder, loc).number(value); }
+Value ScalarCode::number(double value) { return Arithmetic(builder, loc, processor).number(value); }
 
 Type ScalarCode::getMemoryType(Type element) {
-  if (element.isBF16())
+  if (element.isBF16() && processor == Processor::Cpu)
     return builder.getI16Type();
   if (element.isInteger(1))
     return builder.getI8Type();
   return element;
 }
 
+/// True for a dtype that the processor converts by itself as torch does.
+static bool isNative(Type element, Processor processor) {
+  return element.isF16() || (element.isBF16() && processor == Processor::Gpu);
+}
+
 Value ScalarCode::fromMemory(Value stored, Type element) {
-  Arithmetic m(builder, loc);
-  if (element.isF16())
+  Arithmetic m(builder, loc, processor);
+  if (isNative(element, processor))
     return m.make<arith::ExtFOp>(builder.getF32Type(), stored);
   if (element.isInteger(1)) {
     Value zero = m.make<arith::ConstantIntOp>(0, 8);
@@ -201,8 +206,8 @@ Value ScalarCode::fromMemory(Value stored, Type element) {
   return m.make<arith::BitcastOp>(builder.getF32Type(), m.make<arith::ShLIOp>(wide, m.integer(16)));
 }
 
-/// The upper half, rounded to the nearest, ties to even; a NaN stays one. By integers: machines
-/// whose own instruction for it takes small numbers for 0 are not to use that.
+/// The upper half, rounded to the nearest, ties to even; a NaN stays one. By integers: CPUs whose
+/// own instruction for it takes small numbers for 0 are not to use that.
 static Value roundToShort(const Arithmetic &m, Value scalar) {
   Type i32 = IntegerType::get(scalar.getContext(), 32);
   Value bits = m.make<arith::BitcastOp>(i32, scalar);
@@ -214,8 +219,8 @@ static Value roundToShort(const Arithmetic &m, Value scalar) {
 }
 
 Value ScalarCode::toMemory(Value scalar, Type element) {
-  Arithmetic m(builder, loc);
-  if (element.isF16())
+  Arithmetic m(builder, loc, processor);
+  if (isNative(element, processor))
     return m.make<arith::TruncFOp>(element, scalar);
   if (element.isInteger(1))
     return m.make<arith::ExtUIOp>(builder.getI8Type(), scalar);
@@ -232,7 +237,7 @@ Value ScalarCode::round(Value scalar, Type element) {
 
 Value ScalarCode::compute(aten::CallOp call, ArrayRef<Value> operands) {
   const Rule &rule = *findRule(call);
-  Site site{Arithmetic(builder, loc), Arguments(call), {}};
+  Site site{Arithmetic(builder, loc, processor), Arguments(call), {}};
   SmallVector<Value> scalars(site.arguments.size());
   for (unsigned i = 0; i < rule.tensors; ++i) {
     if (!site.arguments.isOperand(i)) {

@@ -43,13 +43,16 @@ bool isRowOperator(aten::CallOp call, Rounding rounding);
 /// loss's backward and, without a reduction, the gradient.
 bool isRowOperand(mlir::OpOperand &use, Rounding rounding);
 
+/// What computes: GPUs have instructions of their own for reciprocals, exponentials and bf16.
+enum class Processor { Cpu, Gpu };
+
 /// Writes the arithmetic at a builder's place.
 class ScalarCode {
 public:
-  ScalarCode(mlir::OpBuilder &builder, mlir::Location loc, Rounding rounding)
-      : builder(builder), loc(loc), rounding(rounding) {}
+  ScalarCode(mlir::OpBuilder &builder, mlir::Location loc, Rounding rounding, Processor processor)
+      : builder(builder), loc(loc), rounding(rounding), processor(processor) {}
 
-  /// The type in which an element lies in memory: bf16 as i16, bool as i8.
+  /// The type in which an element lies in memory: bool as i8, and for CPUs bf16 as i16.
   mlir::Type getMemoryType(mlir::Type element);
   mlir::Value fromMemory(mlir::Value stored, mlir::Type element);
   mlir::Value toMemory(mlir::Value scalar, mlir::Type element);
@@ -64,6 +67,7 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location loc;
   Rounding rounding;
+  Processor processor;
 };
 
 } // namespace fsdp::codegen
