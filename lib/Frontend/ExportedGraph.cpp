@@ -7,6 +7,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <ATen/Functions.h>
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
 #include <c10/core/GradMode.h>
 
 #include <set>
@@ -75,6 +78,36 @@ int ExportedGraph::addPlace(const schema::Node &node) {
 // Calls
 //===----------------------------------------------------------------------===//
 
+/// Whether the arguments of `view` name a shape that the strides of the tensor have.
+static bool canView(const std::vector<IValue> &arguments) {
+  const at::Tensor self = arguments[0].toTensor();
+  const at::DimVector shape =
+      at::infer_size_dv(arguments[1].toIntVector(), static_cast<int64_t>(self.numel()));
+  return at::detail::computeStride(self.sizes(), self.strides(), shape).has_value();
+}
+
+IValue ExportedGraph::copyReshaped(const std::vector<IValue> &arguments) {
+  at::Tensor copy = at::reshape(arguments[0].toTensor(), arguments[1].toIntVector());
+  copies.push_back(copy.storage());
+  return copy;
+}
+
+void ExportedGraph::checkWrites(const c10::OperatorHandle &op,
+                                const std::vector<IValue> &arguments) const {
+  const std::vector<c10::Argument> &formals = op.schema().arguments();
+  for (size_t i = 0; i < formals.size(); ++i) {
+    const c10::AliasInfo *alias = formals[i].alias_info();
+    if (!alias || !alias->isWrite() || !arguments[i].isTensor())
+      continue;
+    const at::Tensor &tensor = arguments[i].toTensor();
+    if (tensor.defined() && std::ranges::any_of(copies, [&](const c10::Storage &copy) {
+          return copy.is_alias_of(tensor.storage());
+        }))
+      throw CaptureError("it writes to a view that does not exist on the target, whose operators "
+                         "have results of other strides");
+  }
+}
+
 std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const Values &values) {
   const std::string &target = node.get_target(), prefix = "torch.ops.";
   size_t space = prefix.size(), name = target.find('.', space), overload = target.rfind('.');
@@ -101,6 +134,10 @@ std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const 
     else
       stack.push_back(formal.default_value().value_or(IValue()));
   }
+  if (op->schema().is_mutable())
+    checkWrites(*op, stack);
+  if (qualified == "aten::view" && overloadName == "default" && !canView(stack))
+    return {copyReshaped(stack)};
   op->callBoxed(&stack);
   return stack;
 }

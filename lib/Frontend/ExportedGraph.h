@@ -46,10 +46,16 @@ private:
   /// Runs the graph that is argument `position`, on the arguments behind it.
   std::vector<c10::IValue> enter(const schema::Node &node, size_t position, const Values &values);
   int addPlace(const schema::Node &node);
+  /// For a `view` of the export that this target does not have: its fused operators may have
+  /// results of other strides than those of the device on which the model was exported.
+  c10::IValue copyReshaped(const std::vector<c10::IValue> &arguments);
+  /// Throws where what is written in place is such a copy, or a view of one.
+  void checkWrites(const c10::OperatorHandle &op, const std::vector<c10::IValue> &arguments) const;
 
   Recorder &recorder;
   Autocast autocast;
   int place = 0;
+  std::vector<c10::Storage> copies; // of copyReshaped
 };
 
 } // namespace fsdp::frontend

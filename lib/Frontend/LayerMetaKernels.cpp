@@ -280,6 +280,24 @@ void MetaKernels::addCudaAttention() {
 /// torch's rule (create_grouped_gemm_output_tensor in ATen/native/GroupedMMUtils.h): rows begin at
 /// multiples of 16 bytes. The offsets say where groups end, in the dimension that both factors or
 /// the rows share.
+/// The places of the largest elements exist where a bag is a maximum alone. Source:
+/// EmbeddingBag.cu.
+void MetaKernels::addCudaBags() {
+  auto bags = +[](const Tensor &weight, const Tensor &indices, const Tensor &offsets, bool,
+                  int64_t mode, bool, const OptionalTensor &, bool includesLast, int64_t) {
+    constexpr int64_t kMaximum = 2;
+    const int64_t count = offsets.size(0) - includesLast;
+    auto most = at::empty(mode == kMaximum ? at::DimVector{offsets.size(0), weight.size(1)}
+                                           : at::DimVector{0},
+                          indices.options());
+    return std::tuple(at::empty({count, weight.size(1)}, weight.options()),
+                      at::empty({indices.size(0)}, indices.options()),
+                      at::empty(offsets.sizes(), indices.options()), most);
+  };
+  replace("_embedding_bag", bags);
+  replace("_embedding_bag_forward_only", bags);
+}
+
 void MetaKernels::addGroupedProduct() {
   // On meta torch has the kernel of the CPU, which reads the offsets.
   replace(

@@ -54,8 +54,10 @@ Tensor fsdp::frontend::makeSuggested(const Tensor &like) {
 }
 
 MetaKernels::MetaKernels(Target target) {
-  if (target == Target::Cuda)
+  if (target == Target::Cuda) {
     addCudaNormalization(); // before those of the CPU, which are added where there is none
+    addCudaBags();
+  }
   addElementwise(target);
   addReductions();
   addLosses(target);

@@ -37,6 +37,7 @@ private:
   void addPooling();
   void addAttention();
   void addCudaAttention();
+  void addCudaBags();
   void addGroupedProduct();
   void addRecurrent();
   void addWeightNorm();

@@ -274,11 +274,11 @@ static bool hasMask(const c10::IValue &argument) {
 }
 
 bool OperatorCall::waitsForDevice() const {
-  if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape))
-    return true;
   const std::string &name = op.schema().name();
-  return (name.starts_with("aten::index") || name.starts_with("aten::_index")) &&
-         std::any_of(arguments.begin(), arguments.end(), hasMask);
+  // torch tags `index` for the sake of masks.
+  if (name.starts_with("aten::index") || name.starts_with("aten::_index"))
+    return std::any_of(arguments.begin(), arguments.end(), hasMask);
+  return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
 }
 
 void OperatorCall::placeTemporaries(std::byte *scratch) {

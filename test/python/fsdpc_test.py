@@ -155,6 +155,22 @@ class Groups(nn.Module):
         return torch._grouped_mm(x, self.weight.transpose(1, 2), ends).float().sum()
 
 
+class Flattening(nn.Module):
+    """Views the results of attention as they lie on CPUs; on GPUs heads are inner dimensions."""
+
+    def __init__(self, writes=False):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.writes = writes
+
+    def forward(self, x):
+        q = self.linear(x)
+        lines = (nn.functional.scaled_dot_product_attention(q, q, q) * 2).view(2, -1)
+        if self.writes:
+            lines.mul_(2)
+        return (lines * lines).sum()
+
+
 class Package(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -195,6 +211,20 @@ class Package(unittest.TestCase):
         self.assertEqual(process.returncode, 1)
         self.assertIn("'calls' is written by the forward, but it is a constant: make it a buffer, "
                       "by register_buffer(..., persistent=False)", process.stderr)  # fmt: skip
+
+    def test_views_of_other_strides(self):
+        """What is a view where the model was exported is a copy where the target's strides are others."""
+        x = torch.randn(2, 2, 4, 8)
+        fsdpc.export(Flattening(), (x,), self.path)
+        copied = r'"clone.default"\(%mul.*fwd.*\n.*"_unsafe_view.default"'
+        self.assertNotRegex(self.capture(), copied)
+        self.assertRegex(self.capture("--target", "cuda"), copied)
+        fsdpc.export(Flattening(writes=True), (x,), self.path)
+        self.capture()
+        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
+        process = subprocess.run([tool, self.path, "--target", "cuda"], capture_output=True, text=True)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("writes to a view that does not exist on the target", process.stderr)
 
     def test_methods(self):
         """Another method takes the batch, or a function that calls the model's."""
