@@ -53,17 +53,19 @@ void fsdp::rt::noteAllocationByOtherThread() { elsewhere.fetch_add(1, std::memor
 OperatorAllocations *OperatorAllocations::current() { return currentCall; }
 
 void *OperatorAllocations::place(size_t bytes) {
-  for (PlannedAllocation &place : expected)
-    if (place.bytes == bytes && place.address) {
-      log.push_back({bytes, std::exchange(place.address, nullptr), false, true});
-      ++served;
-      return log.back().address;
-    }
   for (const PlannedAllocation *it = next; it != last; ++it)
     if (it->bytes == bytes && it->address) {
       next = it + 1;
       ++served;
       return it->address;
+    }
+  for (PlannedAllocation &place : expected)
+    if (place.bytes == bytes && place.address) {
+      std::byte *address = std::exchange(place.address, nullptr);
+      if (recording)
+        log.push_back({bytes, address, false, true});
+      ++served;
+      return address;
     }
   return nullptr;
 }
@@ -86,9 +88,11 @@ void OperatorAllocations::noteFreed(const void *address) {
   }
 }
 
-void OperatorAllocations::beginPlanned(std::span<const PlannedAllocation> planned) {
+void OperatorAllocations::beginPlanned(std::span<const PlannedAllocation> planned,
+                                       std::span<const PlannedAllocation> unmeasured) {
   next = planned.data();
   last = next + planned.size();
+  expected.assign(unmeasured.begin(), unmeasured.end());
   recording = false;
   currentCall = this;
 }

@@ -39,8 +39,9 @@ struct RecordedAllocation {
 class OperatorAllocations {
 public:
   /// Serves `planned` in order: each allocation takes the first one of its size that follows those
-  /// already taken.
-  void beginPlanned(std::span<const PlannedAllocation> planned);
+  /// already taken. One that finds none takes the first of its size of `unmeasured`, in any order.
+  void beginPlanned(std::span<const PlannedAllocation> planned,
+                    std::span<const PlannedAllocation> unmeasured = {});
   /// Records. Serves one allocation of its size for each of `expected`, whoever it is for.
   void beginRecording(std::vector<PlannedAllocation> expected = {});
   /// From here on none is served.
@@ -69,7 +70,7 @@ private:
   const PlannedAllocation *next = nullptr, *last = nullptr;
   bool recording = false;
   std::vector<RecordedAllocation> log;
-  std::vector<PlannedAllocation> expected; // while it records; null addresses are taken
+  std::vector<PlannedAllocation> expected; // in any order; null addresses are taken
 };
 
 /// True for addresses in a PlacedMemory.

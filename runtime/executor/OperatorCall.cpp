@@ -188,6 +188,7 @@ Status OperatorCall::measure(CallContext &context) {
     invoke(context);
     recorder.stopServing();
     places.resize(recorder.recorded().size());
+    unmeasured.clear();
     for (const PlannedResult &result : results)
       noteFact(context, result, resultOf(context, result));
     for (PlannedResult &result : results) {
@@ -199,10 +200,12 @@ Status OperatorCall::measure(CallContext &context) {
         continue;
       const auto *data = static_cast<const std::byte *>(actual.const_data_ptr());
       const auto *storage = static_cast<const std::byte *>(actual.storage().data());
-      for (size_t i = places.size(); i-- > 0;) {
+      bool isRecorded = false;
+      for (size_t i = places.size(); i-- > 0 && !isRecorded;) {
         const RecordedAllocation &allocation = recorder.recorded()[i];
         if (allocation.address != storage || allocation.freed)
           continue;
+        isRecorded = true;
         size_t offset = static_cast<size_t>(data - storage);
         Place place{result.address - offset, offset + result.spanBytes, true};
         if (places[i]) {
@@ -213,8 +216,10 @@ Status OperatorCall::measure(CallContext &context) {
           place.consistent = offset == 0;
         }
         places[i] = place;
-        break;
       }
+      // Memory of the host, for one: there the seeds of attention are unless a graph is captured.
+      if (!isRecorded && !isPlacedMemory(storage))
+        unmeasured.push_back({result.spanBytes, result.address});
     }
     if (Status status = moveToPlace(context); !status.ok())
       return status;
@@ -308,7 +313,7 @@ Status OperatorCall::run(CallContext &context) {
   };
   bool placed = !returnsList;
   {
-    context.allocations.beginPlanned(allocations);
+    context.allocations.beginPlanned(allocations, unmeasured);
     Serving serving{context.allocations};
     invoke(context);
   }
@@ -335,10 +340,12 @@ Status OperatorCall::moveToPlace(CallContext &context) {
     if (result.elements != 0 && (result.isRelaid || actual.const_data_ptr() != result.address))
       misplaced.emplace_back(&result, std::move(actual));
   }
-  // A result may lie in the place of another one: take all away before any is put. One with other
-  // strides may lie in its own place.
+  // A result may lie in the place of another one: take all such away before any is put. One with
+  // other strides may lie in its own place.
   bool takesAway = misplaced.size() > 1;
   for (auto &[result, tensor] : misplaced) {
+    if (!isPlacedMemory(tensor.const_data_ptr()))
+      continue;
     if (result->isRelaid) {
       if (takesAway || tensor.const_data_ptr() == result->address)
         tensor = tensor.clone();

@@ -103,6 +103,8 @@ private:
   std::vector<PlannedAllocation> allocations;
   std::vector<std::pair<size_t, size_t>> temporaries; // index in `allocations`, offset in scratch
   size_t scratchSize = 0;
+  /// Places of results whose memory the measured call did not allocate on the device.
+  std::vector<PlannedAllocation> unmeasured;
 
   std::unique_ptr<OperatorKernel> kernel; // instead of the operator
   std::byte *workspace = nullptr;         // of the kernel

@@ -12,13 +12,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "cuda/kernels/Division.cuh"
 #include "cuda/kernels/OptimizerUpdate.cuh"
 #include "cuda/kernels/State.cuh"
 
 using namespace fsdp::rt;
 
-template <typename Parameter, typename Gradient, typename Gathered>
-static __global__ void __launch_bounds__(kKernelThreads)
+/// Blocks that a multiprocessor runs at once: what the registers allow, without spilling any.
+template <typename Parameter, bool amsgrad>
+constexpr int kBlocks = sizeof(Parameter) == 4 ? (amsgrad ? 4 : 5) : (amsgrad ? 2 : 3);
+
+template <typename Parameter, typename Gradient, typename Gathered, bool amsgrad>
+static __global__ void __launch_bounds__(kKernelThreads, kBlocks<Parameter, amsgrad>)
     adamKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
   constexpr int kWidth = kWidthOf<Parameter>;
   const AdamScalars s = arguments.scalars->adam;
@@ -28,18 +33,21 @@ static __global__ void __launch_bounds__(kKernelThreads)
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
   auto *parameters = static_cast<Parameter *>(arguments.parameters);
   const State<Parameter> moment1(arguments, 0), moment2(arguments, 1), largestMoment2(arguments, 2);
-  const bool amsgrad(largestMoment2);
+  const auto correction2 = RootDivisor::of(s.sqrtCorrection2);
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
     constexpr int kCount = decltype(width)::value;
-    float p[kCount], g[kCount], m[kCount], v[kCount];
-    load(parameters + first, p);
-    load(gradients + first, g);
-    moment1.load(first, m);
-    moment2.load(first, v);
-    float largest[kCount];
-    if (amsgrad)
-      largestMoment2.load(first, largest);
+    const auto loadedP = loadWords<kCount>(parameters + first);
+    const auto loadedG = loadWords<kCount>(gradients + first);
+    const auto loadedM = moment1.template load<kCount>(first);
+    const auto loadedV = moment2.template load<kCount>(first);
+    float p[kCount], g[kCount], m[kCount], v[kCount], largest[kCount];
+    if constexpr (amsgrad)
+      largestMoment2.convert(largestMoment2.template load<kCount>(first), largest);
+    convert<Parameter>(loadedP, p);
+    convert<Gradient>(loadedG, g);
+    moment1.convert(loadedM, m);
+    moment2.convert(loadedV, v);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       g[i] = clip(g[i]);
@@ -47,16 +55,16 @@ static __global__ void __launch_bounds__(kKernelThreads)
         g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
       m[i] = __fmaf_rn(coefficient, __fsub_rn(g[i], m[i]), fromStart ? m[i] : g[i]);
       v[i] = __fmaf_rn(__fmul_rn(s.oneMinusBeta2, g[i]), g[i], __fmul_rn(v[i], s.beta2));
-      if (amsgrad)
+      if constexpr (amsgrad)
         largest[i] = largest[i] != largest[i] || largest[i] >= v[i] ? largest[i] : v[i];
       const float square = amsgrad ? largest[i] : v[i];
-      float denominator = __fadd_rn(__fdiv_rn(__fsqrt_rn(square), s.sqrtCorrection2), s.eps);
+      const float denominator = __fadd_rn(correction2.quotientOf(rootOf(square)), s.eps);
       p[i] = __fadd_rn(__fmul_rn(p[i], s.decay),
-                       __fdiv_rn(__fmul_rn(s.negativeStepSize, m[i]), denominator));
+                       quotientOf(__fmul_rn(s.negativeStepSize, m[i]), denominator));
     }
     moment1.store(first, m);
     moment2.store(first, v);
-    if (amsgrad)
+    if constexpr (amsgrad)
       largestMoment2.store(first, largest);
     storeParameters<Gathered>(parameters, arguments.gathered, first, p);
   });
@@ -70,8 +78,11 @@ cudaError_t fsdp::rt::launchAdam(const OptimizerUpdateArguments &a, cudaStream_t
       return error;
     int64_t vectors = vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0],
                                      a.state[1], a.state[2], a.gathered);
-    adamKernel<decltype(parameter), decltype(gradient), decltype(gathered)>
-        <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);
+    auto launch = [&](auto amsgrad) {
+      adamKernel<decltype(parameter), decltype(gradient), decltype(gathered), amsgrad.value>
+          <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);
+    };
+    a.state[2] ? launch(std::true_type()) : launch(std::false_type());
     return cudaGetLastError();
   });
 }

@@ -48,16 +48,27 @@ template <> struct WordOf<16> { using Type = uint4; };
 template <typename... Types>
 constexpr int kWidthOf = static_cast<int>(16 / std::max({sizeof(Types)...}));
 
+/// N elements as they lie in memory. Converting them waits for the load: a kernel loads all words
+/// that it needs before it converts one.
+template <typename T, int N> using Words = typename WordOf<N * sizeof(T)>::Type;
+
 /// One load; for memory that a step reads once.
+template <int N, typename T> __device__ __forceinline__ Words<T, N> loadWords(const T *from) {
+  return __ldcs(reinterpret_cast<const Words<T, N> *>(from));
+}
+
 template <typename T, int N>
-__device__ __forceinline__ void load(const T *from, float (&values)[N]) {
-  using Word = typename WordOf<N * sizeof(T)>::Type;
-  Word word = __ldcs(reinterpret_cast<const Word *>(from));
+__device__ __forceinline__ void convert(const Words<T, N> &words, float (&values)[N]) {
   T elements[N];
-  memcpy(elements, &word, sizeof(word));
+  memcpy(elements, &words, sizeof(words));
 #pragma unroll
   for (int i = 0; i < N; ++i)
     values[i] = toFloat(elements[i]);
+}
+
+template <typename T, int N>
+__device__ __forceinline__ void load(const T *from, float (&values)[N]) {
+  convert<T>(loadWords<N>(from), values);
 }
 
 template <typename T, int N>

@@ -33,8 +33,12 @@ template <fsdp_norm_type Type> static __device__ double joinOfBlock(double value
   return total;
 }
 
+/// Blocks that a multiprocessor runs at once: with 8, all 1024 do on 128 multiprocessors. The
+/// largest value needs more registers.
+template <fsdp_norm_type Type> constexpr int kBlocks = Type == FSDP_NORM_INF ? 6 : 8;
+
 template <typename T, fsdp_norm_type Type>
-static __global__ void __launch_bounds__(kKernelThreads)
+static __global__ void __launch_bounds__(kKernelThreads, kBlocks<Type>)
     partialNormKernel(const T *gradients, int64_t vectorElements, int64_t elements,
                       double *partials) {
   constexpr int kWidth = kWidthOf<T>;
@@ -46,7 +50,7 @@ static __global__ void __launch_bounds__(kKernelThreads)
       sums[i] = joinElement<Type>(sums[i], double(g[i]));
   };
   // Reads one buffer only: several loads at a time keep enough bytes in flight.
-  constexpr int kLoads = 4;
+  constexpr int kLoads = sizeof(T);
   const int64_t threads = int64_t(gridDim.x) * kKernelThreads;
   const int64_t thread = int64_t(blockIdx.x) * kKernelThreads + threadIdx.x;
   const int64_t stride = threads * kWidth;

@@ -27,9 +27,15 @@ static __global__ void __launch_bounds__(kKernelThreads)
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
     constexpr int kCount = decltype(width)::value;
+    const auto loadedP = loadWords<kCount>(parameters + first);
+    const auto loadedG = loadWords<kCount>(gradients + first);
+    const bool readsMomentum = s.hasMomentum && !s.firstStep;
+    typename State<Parameter>::template Loaded<kCount> loadedB;
+    if (readsMomentum)
+      loadedB = momentum.template load<kCount>(first);
     float p[kCount], g[kCount];
-    load(parameters + first, p);
-    load(gradients + first, g);
+    convert<Parameter>(loadedP, p);
+    convert<Gradient>(loadedG, g);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       g[i] = clip(g[i]);
@@ -38,8 +44,8 @@ static __global__ void __launch_bounds__(kKernelThreads)
     }
     if (s.hasMomentum) {
       float b[kCount];
-      if (!s.firstStep)
-        momentum.load(first, b);
+      if (readsMomentum)
+        momentum.convert(loadedB, b);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         b[i] = s.firstStep ? g[i]

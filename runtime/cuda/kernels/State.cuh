@@ -19,15 +19,35 @@ template <typename Parameter> struct State {
 
   __device__ State(const OptimizerUpdateArguments &arguments, int index)
       : values(arguments.state[index]), dtype(arguments.stateDtype[index]) {}
-  __device__ explicit operator bool() const { return values != nullptr; }
 
-  template <int N> __device__ __forceinline__ void load(int64_t first, float (&to)[N]) const {
+  /// N elements as they lie in memory, of at most 4 bytes each.
+  template <int N> struct Loaded {
+    unsigned words[N];
+  };
+  template <int N> __device__ __forceinline__ Loaded<N> load(int64_t first) const {
+    Loaded<N> loaded;
+    if (dtype == FSDP_F32) {
+      // As many fp32 numbers as there are narrow parameters in 16 bytes take two words.
+      constexpr int kPart = N < 4 ? N : 4;
+#pragma unroll
+      for (int begin = 0; begin < N; begin += kPart) {
+        auto part = loadWords<kPart>(static_cast<const float *>(values) + first + begin);
+        memcpy(loaded.words + begin, &part, sizeof(part));
+      }
+    } else {
+      auto all = loadWords<N>(static_cast<const Bf16 *>(values) + first);
+      memcpy(loaded.words, &all, sizeof(all));
+    }
+    return loaded;
+  }
+  template <int N>
+  __device__ __forceinline__ void convert(const Loaded<N> &loaded, float (&to)[N]) const {
     if (dtype == FSDP_F32)
-      loadParts(static_cast<const float *>(values) + first, to);
+      convertAs<float>(loaded, to);
     else if (dtype == FSDP_BF16)
-      fsdp::rt::load(static_cast<const Bf16 *>(values) + first, to);
+      convertAs<Bf16>(loaded, to);
     else if constexpr (std::is_same_v<Parameter, F16>)
-      fsdp::rt::load(static_cast<const F16 *>(values) + first, to);
+      convertAs<F16>(loaded, to);
   }
   template <int N>
   __device__ __forceinline__ void store(int64_t first, const float (&from)[N]) const {
@@ -40,18 +60,13 @@ template <typename Parameter> struct State {
   }
 
 private:
-  // As many fp32 numbers as there are narrow parameters in 16 bytes take two words.
-  template <int N>
-  static __device__ __forceinline__ void loadParts(const float *from, float (&to)[N]) {
-    constexpr int kPart = N < 4 ? N : 4;
+  template <typename T, int N>
+  static __device__ __forceinline__ void convertAs(const Loaded<N> &loaded, float (&to)[N]) {
+    T elements[N];
+    memcpy(elements, loaded.words, sizeof(elements));
 #pragma unroll
-    for (int begin = 0; begin < N; begin += kPart) {
-      float part[kPart];
-      fsdp::rt::load(from + begin, part);
-#pragma unroll
-      for (int i = 0; i < kPart; ++i)
-        to[begin + i] = part[i];
-    }
+    for (int i = 0; i < N; ++i)
+      to[i] = toFloat(elements[i]);
   }
   template <int N>
   static __device__ __forceinline__ void storeParts(float *to, const float (&from)[N]) {

@@ -41,7 +41,7 @@ static std::string askForDevices() {
   pid_t child = fork();
   if (child == 0) {
     std::string text;
-    if (auto backend = loadDeviceBackend("fsdp_cuda"); !backend.ok())
+    if (auto backend = loadDeviceBackend("cuda"); !backend.ok())
       text = backend.status().message();
     else if (auto devices = (*backend)->countDevices(); !devices.ok())
       text = devices.status().message();
@@ -79,7 +79,7 @@ static Result<std::unique_ptr<Communicator>> connectRank(const std::string &back
     return connect(backend, environment, options);
   // Every thread of the process sees the rank's device alone.
   setenv("CUDA_VISIBLE_DEVICES", std::to_string(environment.rank).c_str(), 1);
-  auto cuda = loadDeviceBackend("fsdp_cuda");
+  auto cuda = loadDeviceBackend("cuda");
   if (!cuda.ok())
     return cuda.status();
   auto device = (*cuda)->openDevice({});

@@ -335,6 +335,24 @@ TEST(CudaExecutor, HostReadsAreNoGraph) {
   EXPECT_THAT(ranks[0].calls.take(), Not(Contains(StartsWith("cudaStreamBeginCapture"))));
 }
 
+// Results that an operator leaves in the host's memory are copied to their places, without memory
+// for that; in a captured step, where the operator allocates them on the device, they are placed.
+TEST(CudaExecutor, HostResultsArePlacedInGraphs) {
+  TrainingStep step;
+  step.addHostResults();
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks ranks;
+  std::vector<RankRun> runs = ranks.run(plan, 2);
+  ASSERT_TRUE(runs[0].status.ok()) << runs[0].status.message();
+  EXPECT_EQ(runs[0].statistics.copiedBytes, 2 * 8);
+  EXPECT_EQ(runs[0].statistics.fallbackAllocations, 0);
+  runs = RecordedRanks().run(plan, 6);
+  expectSameTraining(runs, runOnCpus(plan, 6));
+  EXPECT_EQ(runs[0].graphNote, "on: a step is one graph");
+  EXPECT_EQ(runs[0].statistics.copiedBytes, 0); // of the step that was captured
+  EXPECT_EQ(runs[0].statistics.fallbackAllocations, 0);
+}
+
 // Each of the step's few allocations may fail; the error names it.
 TEST(CudaExecutor, FailedAllocationsAreErrors) {
   TrainingStep step(FSDP_SGD, {.clipNorm = 1});

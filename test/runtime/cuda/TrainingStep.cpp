@@ -4,6 +4,10 @@
 #include "comm/StandardLanes.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <torch/library.h>
 
 #include <cmath>
 #include <cstring>
@@ -116,6 +120,34 @@ void TrainingStep::addMaskedWrite() {
   uint32_t one = builder.addConstant({}, {1}), written = builder.addValue(FSDP_F32, {4});
   builder.call("index_put", "", {value(target), values({mask}), value(one), boolean(false)},
                {written});
+}
+
+/// A copy of `x`, between two words.
+static std::tuple<at::Tensor, at::Tensor, at::Tensor> withWords(const at::Tensor &x) {
+  const bool isCaptured =
+      c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::TESTING_ONLY_GenericMode);
+  auto word = [&](int64_t number) {
+    if (isCaptured) {
+      at::Tensor placed = at::empty({}, at::kLong);
+      *placed.mutable_data_ptr<int64_t>() = number;
+      return placed;
+    }
+    auto *memory = new int64_t(number);
+    return at::from_blob(memory, at::IntArrayRef(), [memory](void *) { delete memory; }, at::kLong);
+  };
+  at::Tensor first = word(1);
+  return {first, x.clone(), word(2)};
+}
+
+TORCH_LIBRARY_FRAGMENT(aten, library) {
+  library.def("_fsdp_test_with_words(Tensor x) -> (Tensor, Tensor, Tensor)");
+}
+TORCH_LIBRARY_IMPL(aten, CPU, library) { library.impl("_fsdp_test_with_words", &withWords); }
+
+void TrainingStep::addHostResults() {
+  uint32_t x = builder.addConstant({}, {1}), copy = builder.addValue(FSDP_F32, {});
+  uint32_t words[] = {builder.addValue(FSDP_I64, {}), builder.addValue(FSDP_I64, {})};
+  builder.call("_fsdp_test_with_words", "", {value(x)}, {words[0], copy, words[1]});
 }
 
 namespace {

@@ -26,6 +26,9 @@ struct TrainingStep {
   TrainingStep(uint32_t optimizer, Options options);
   /// A step that also writes `index_put` of a mask, which needs the host.
   void addMaskedWrite();
+  /// A step that also calls an operator whose results lie in other memory than the device's, unless
+  /// a graph is captured, as the seeds of torch's memory-efficient attention do.
+  void addHostResults();
   const fsdp_plan &finish() { return builder.finish(loss); }
 
   PlanBuilder builder;

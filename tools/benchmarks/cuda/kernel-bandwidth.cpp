@@ -3,7 +3,8 @@
 // Prints, as JSON, the bytes per second that each kernel reads and writes (1 GB = 1e9 bytes) on
 // device 0, and their ratio to a copy within the device (cudaMemcpyAsync, bytes read plus bytes
 // written). A figure is the median over repetitions between two events, after a warm-up; choose
-// more elements than the caches hold.
+// more elements than the caches hold. All numbers are of the size of gradients, in fp32 and bf16:
+// how fast a kernel divides depends on them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +42,6 @@ public:
     for (float *&buffer : buffers) {
       check(cudaMalloc(reinterpret_cast<void **>(&buffer), options.elements * sizeof(float)),
             "cudaMalloc of " + std::to_string(options.elements) + " floats");
-      check(cudaMemset(buffer, 0, options.elements * sizeof(float)), "cudaMemset");
     }
     check(cudaMalloc(reinterpret_cast<void **>(&sums), partialNormBlocks(options.elements) * 8),
           "cudaMalloc");
@@ -95,6 +95,28 @@ public:
   }
 
 private:
+  /// All buffers hold positive numbers of 2^-10 to 2^-6, also where they are read as bf16.
+  void fill() {
+    std::vector<uint32_t> words(static_cast<size_t>(std::min<int64_t>(options.elements, 1 << 20)));
+    uint32_t state = 1;
+    for (uint32_t &word : words) {
+      state = state * 1664525 + 1013904223; // Numerical Recipes' generator
+      const uint32_t exponent = 117 + (state >> 30), fraction = state >> 16 & 0x7f;
+      word = (exponent << 7 | fraction) * 0x10001;
+    }
+    const int64_t bytes = options.elements * int64_t(sizeof(float));
+    for (float *buffer : buffers) {
+      auto *to = reinterpret_cast<char *>(buffer);
+      auto done = static_cast<int64_t>(words.size() * sizeof(uint32_t));
+      check(cudaMemcpyAsync(to, words.data(), done, cudaMemcpyHostToDevice, stream), "cudaMemcpy");
+      for (; done < bytes; done *= 2)
+        check(cudaMemcpyAsync(to + done, to, std::min(done, bytes - done), cudaMemcpyDeviceToDevice,
+                              stream),
+              "cudaMemcpy");
+    }
+    check(cudaStreamSynchronize(stream), "cudaMemcpy");
+  }
+
   static std::string name(fsdp_dtype dtype) { return dtype == FSDP_F32 ? "f32" : "bf16"; }
   static int size(fsdp_dtype dtype) { return dtype == FSDP_F32 ? 4 : 2; }
 
@@ -151,6 +173,7 @@ private:
   }
 
   double gigabytesPerSecond(int bytesPerElement, const std::function<cudaError_t()> &launch) {
+    fill();
     std::vector<float> milliseconds;
     for (int i = 0; i < options.repetitions + 3; ++i) {
       check(cudaEventRecord(begin, stream), "cudaEventRecord");

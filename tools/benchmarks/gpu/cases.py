@@ -75,6 +75,8 @@ def cases(size: str):
         "large-auto": Case("step time in the searched order", large, "large", RANKS, "auto"),
         "large-fused": Case("the same with generated kernels", large, "large", RANKS, "auto",
                             fusion="fast"),
+        "large-fused-fsdp2": Case("generated kernels in FSDP2's order", large, "large", RANKS,
+                                  fusion="fast"),
         "large-tight": Case("the searched order under a memory cap", large, "large", RANKS, "auto", cap),
         "large-alone": Case("the same kernels without FSDP", large, "large"),
         "large-short": Case("host time: few tokens, all kernels", small, "short", RANKS),

@@ -25,6 +25,7 @@ import torch
 import claims
 import curve
 import ladder
+import operators
 import overlap
 import runs
 
@@ -72,9 +73,10 @@ class Checks:
 
     def curve(self, figures):
         curves = curve.torch_curves(self.runner, "curve")
-        for name in ("curve", "curve-fused"):
+        for name in curve.CASES:
             own = figures[name] = curve.check_curve(self.runner, name, curves)
-            self.table.measured(name, own["largest_relative_difference"])
+            self.table.measured(f"first {name}", own["first_steps"])
+            self.table.measured(f"curve {name}", own["of_spread"])
 
     def operators(self, figures):
         """In what this device's operators differ from the plans, all of them in one file."""
@@ -100,7 +102,7 @@ class Checks:
             self.note_graph(name, replay["graph auto"])
 
     def fast(self, figures):
-        for name in ("large-auto", "large-fused", "large-fsdp2", "large-short", "large-tight"):
+        for name in (*claims.OFF, *claims.FUSED, "large-short", "large-tight"):
             run = self.runner.run(name, self.steps, watch=self.cuda)
             issue = sorted(line["issue_ms"] for line in run.log[self.skip :])
             ours = self.ours[name] = figures[name] = {
@@ -110,7 +112,10 @@ class Checks:
                 "graph": run.figure(r"CUDA graph (.*)"),
                 "copied": run.figure(r"ordinary allocator, (.*?) copied"),
                 "elsewhere": run.figure(r"([0-9,]+) by the ordinary allocator"),
+                "predicted_ms": operators.predicted_ms(self.predicted(name)),
             }  # fmt: skip
+            ours["of_predicted"] = ours["step_ms"] / ours["predicted_ms"]
+            self.table.measured(f"predicted {name}", abs(ours["of_predicted"] - 1))
             self.note_graph(name, ours["graph"])
             self.compare()
             if name == "large-auto":
@@ -143,29 +148,34 @@ class Checks:
         if not self.cuda:
             figures["skipped"] = "torch.compile on a CPU is another compiler"
             return
-        for compiled in ("blocks", "whole"):
+        for compiled in claims.COMPILED:
+            keys = [f"step {name} {compiled}" for name in claims.FUSED]
             try:
-                figures[compiled] = self.run_fsdp2("step", "large-fsdp2", compiled)
+                peer = figures[compiled] = self.run_fsdp2("step", "large-fsdp2", compiled)
             except runs.Failed as error:
                 figures[compiled] = {"error": str(error)}
-                for ours in claims.BESIDE_COMPILED:
-                    self.table.failed(f"step {ours} {compiled}", str(error))
+                for key in (*keys, f"memory large-fused {compiled}"):
+                    self.table.failed(key, str(error))
                 continue
-            for ours in filter(self.ours.__contains__, claims.BESIDE_COMPILED):
-                ratio = self.ours[ours]["step_ms"] / figures[compiled]["step_ms"]
-                self.table.measured(f"step {ours} {compiled}", ratio)
+            for key, name in zip(keys, claims.FUSED):
+                if name in self.ours:
+                    self.table.measured(key, self.ours[name]["step_ms"] / peer["step_ms"])
+            self.compare_memory(f"memory large-fused {compiled}", "large-fused", peer)
 
     def compare(self):
         """The claims on ours beside FSDP2's, as far as both are known."""
         step, host = self.fsdp2.get("step"), self.fsdp2.get("host")
-        for name in ("large-auto", "large-fsdp2", "large-tight"):
+        for name in (*claims.OFF, *claims.FUSED, "large-tight"):
             if step and name in self.ours:
                 self.table.measured(f"step {name}", self.ours[name]["step_ms"] / step["step_ms"])
-                if self.ours.get("context") and self.ours[name]["device_bytes"]:
-                    own = self.ours[name]["device_bytes"] - self.ours["context"]
-                    self.table.measured(f"memory {name}", own / step["peak_allocated_bytes"])
+                self.compare_memory(f"memory {name}", name, step)
         if host and "large-short" in self.ours:
             self.table.measured("host", self.ours["large-short"]["issue_ms"] / host["host_ms"])
+
+    def compare_memory(self, key, name, peer):
+        ours = self.ours.get(name, {}).get("device_bytes")
+        if ours and self.ours.get("context"):
+            self.table.measured(key, (ours - self.ours["context"]) / peer["peak_allocated_bytes"])
 
     def note_graph(self, name, note):
         if self.cuda and not (note or "").startswith("on"):
@@ -182,12 +192,19 @@ class Checks:
         self.table.measured("bare", figures["ours"] / min(figures["copies"], figures["alone"]))
 
     def overlapped(self, figures):
-        for name in ("large-auto", "large-fsdp2"):
+        for name in (*claims.OFF, "large-fused"):
             trace = self.options.out / f"{name}.trace.json"
             self.runner.run(name, 6, "--trace", trace, "--trace-step", 5 if self.cuda else 4)
-            predicted = self.runner.folder / self.runner.case(name)["predicted_trace"]
-            figures[name] = overlap.compare(predicted, trace)
+            figures[name] = overlap.compare(self.predicted(name), trace)
             self.table.measured(f"overlap {name}", figures[name]["hidden_of_hideable"])
+            try:
+                figures[name]["operators"] = operators.compare(self.predicted(name), trace)
+            except overlap.Mismatch as error:
+                figures[name]["operators"] = str(error)
+
+    def predicted(self, name):
+        """The predicted timeline of a case."""
+        return self.runner.folder / self.runner.case(name)["predicted_trace"]
 
     def bandwidth(self, figures):
         if not self.cuda:
@@ -201,8 +218,8 @@ class Checks:
 
 
 #: Parts in order of worth, with the seconds that each may need on a GPU.
-PARTS = {"ladder": 60, "operators": 30, "curve": 60, "replay": 50, "fast": 100, "reference": 65, "overlapped": 35,
-         "bandwidth": 15, "compiled": 110, "bare": 50}  # fmt: skip
+PARTS = {"ladder": 50, "operators": 25, "curve": 35, "replay": 15, "fast": 60, "reference": 40, "overlapped": 20,
+         "bandwidth": 10, "compiled": 75, "bare": 35}  # fmt: skip
 #: Parts that one call is for, where a call may not take long enough for all.
 STAGES = {"contact": ("ladder", "operators"), "numbers": ("curve", "replay", "fast", "bandwidth"),
           "baselines": ("reference", "overlapped", "compiled", "bare")}  # fmt: skip
