@@ -121,7 +121,7 @@ OperationCost MergedCosts::computeCost(LaunchOp launch, KernelOp kernel) const {
   if (profile)
     if (const ProfiledKernel *measured = kernelByKey.lookup(KernelKey::of(kernel).str()))
       return {measured->medianNs, measured->spread, /*temporaryBytes=*/0, Origin::Measured};
-  return costOfTraffic(getMovedBytes(launch));
+  return {.durationNs = device.getGeneratedNs(countWork(launch)), .origin = Origin::Roofline};
 }
 
 /// What KernelKey is made of, without its text.

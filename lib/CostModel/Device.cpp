@@ -1,4 +1,4 @@
-//===- Device.cpp - Rates of devices that are not at hand ------------------===//
+//===- Device.cpp - Rates of devices, measured and estimated ---------------===//
 //
 // Sources
 //
@@ -9,21 +9,39 @@
 //   reserved  a context with torch's kernels (0.5 GiB), the buffers of NCCL's communicators for
 //             gathers, reductions and what ranks tell each other (0.25 GiB each), workspaces of
 //             cuBLAS and cuDNN. Estimates.
-//   products  cuBLAS reaches 780 of H100's 989 TFLOPS at its best shape (gist.github.com/Chillee/
-//             2ec89696db8b7ed1c24461159e325405); shapes of training steps reach less. Estimates.
-//   attention torch's flash attention on H100 runs at 287 to 304 TFLOPS for heads of 128
-//             (github.com/pytorch/benchmark/pull/2296); FlashAttention-2 at 50 to 73 % on A100
-//             (arXiv 2307.08691), its backward less. B200: H100's fraction, no measurement found.
+//   measured  of h100: the steps that docs/costs.md compares with predictions, kernel by kernel,
+//             on an H100 SXM 80 GB (HBM3, 700 W, driver 580.159.04, torch 2.11.0+cu130, cuDNN
+//             9.19), 2026-11-26. What an event costs is left out, and so are kernels beside
+//             collectives.
+//   products  h100: measured. cuBLAS reaches 430 to 660 TFLOPS in products of 3.4e10 operations,
+//             640 to 810 in 1.4e11, 650 to 870 in 5.5e11 and more. The same products take 1.12
+//             times as long where elementwise operators are generated kernels, as less lies
+//             between them: the power limit, it seems. Fraction and ramp lie between both.
+//             b200: h100's. a100: an estimate.
+//   attention h100: measured, cuDNN's with causal heads of 64: 340 to 350 TFLOPS forward, 240 to
+//             285 backward. torch's flash attention runs at 287 to 304 for heads of 128
+//             (github.com/pytorch/benchmark/pull/2296). a100: FlashAttention-2 at 50 to 73 %
+//             (arXiv 2307.08691), its backward less. b200: h100's.
 //   500 W     H100 SXM with 96 GB of HBM2e at 2.4 TB/s and a power limit of 500 W, on which
 //             torchtitan publishes its figures (benchmarks/llama3_h100_202412_torchtitan.md). The
 //             fractions of products and attention are h100's times 0.83, which reproduces one of
 //             these figures: docs/costs.md.
-//   traffic   streaming kernels reach about 0.9 of the data sheet's bandwidth. An estimate.
+//   traffic   h100: measured, elementwise operators that load vectors reach 0.88 to 0.91. Updates
+//             reach 0.8. Others: the same.
+//   generated h100: measured, 0.84 to 0.92 by kernel. Others: the same.
+//   elements  h100: measured, 266e9 to 400e9 a second. a100 and b200: by multiprocessors times
+//             clock (108 x 1.41 GHz, 148 x 1.97 GHz; h100: 132 x 1.98 GHz).
+//   rows      torch's softmax keeps rows of up to 48 KiB in shared memory. Logits of 128 KB a row
+//             are read three times by its forward and twice by its backward: measured. Generated
+//             kernels keep rows of 4 KiB and read those of 64 KB again: measured. A server core's
+//             second-level cache has 1 MiB.
 //   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100: 4.0,
 //             64 GB/s). Copies of pinned memory reach about 0.85 of a direction (packet headers,
 //             requests). An estimate. Both directions run at once. A CPU's own memory is copied as
 //             any other.
-//   kernelNs  gaps between kernels that are queued ahead, and ramps. An estimate.
+//   kernelNs  gaps between kernels that are queued ahead, and ramps. h100: kernels of 64 KB take 2
+//   to
+//             3 us, measured. Others: the same.
 //   cpu       one thread of a server core at 3 GHz with two 256-bit fused multiply-adds per cycle
 //             (32 f32 operations); 12 GB/s is what one core of a cloud machine copies at. torch's
 //             dispatch of one call: 0.8 us, measured. Estimates; a profile beats them.
@@ -36,12 +54,18 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 using namespace fsdp::cost;
 
 static constexpr int64_t kMiB = int64_t(1) << 20;
 static constexpr int64_t kReservedBytes = 1344 * kMiB;
+static constexpr int64_t kCachedRowBytes = 48 << 10;
+static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+/// Of the memory's bandwidth, what generated kernels reach on GPUs.
+static constexpr double kGeneratedFraction = 0.88;
 
 static constexpr Device kDevices[] = {
     {.name = "a100",
@@ -51,8 +75,13 @@ static constexpr Device kDevices[] = {
      .f64FlopsPerSec = 19.5e12,
      .memoryBytesPerSec = 2.039e12,
      .matrixProductFraction = 0.80,
+     .productRampNs = 0,
      .attentionFraction = 0.50,
+     .attentionBackwardFraction = 0.50,
      .memoryFraction = 0.9,
+     .generatedFraction = kGeneratedFraction,
+     .elementsPerSec = 190e9,
+     .cachedRowBytes = kCachedRowBytes,
      .hostBytesPerSec = 32e9,
      .hostFraction = 0.85,
      .kernelNs = 2500,
@@ -65,9 +94,14 @@ static constexpr Device kDevices[] = {
      .f32FlopsPerSec = 67e12,
      .f64FlopsPerSec = 67e12,
      .memoryBytesPerSec = 3.35e12,
-     .matrixProductFraction = 0.70,
-     .attentionFraction = 0.30,
+     .matrixProductFraction = 0.75,
+     .productRampNs = 14000,
+     .attentionFraction = 0.34,
+     .attentionBackwardFraction = 0.26,
      .memoryFraction = 0.9,
+     .generatedFraction = kGeneratedFraction,
+     .elementsPerSec = 325e9,
+     .cachedRowBytes = kCachedRowBytes,
      .hostBytesPerSec = 64e9,
      .hostFraction = 0.85,
      .kernelNs = 2000,
@@ -80,9 +114,14 @@ static constexpr Device kDevices[] = {
      .f32FlopsPerSec = 67e12,
      .f64FlopsPerSec = 67e12,
      .memoryBytesPerSec = 2.4e12,
-     .matrixProductFraction = 0.58,
-     .attentionFraction = 0.25,
+     .matrixProductFraction = 0.62,
+     .productRampNs = 14000,
+     .attentionFraction = 0.28,
+     .attentionBackwardFraction = 0.22,
      .memoryFraction = 0.9,
+     .generatedFraction = kGeneratedFraction,
+     .elementsPerSec = 325e9,
+     .cachedRowBytes = kCachedRowBytes,
      .hostBytesPerSec = 64e9,
      .hostFraction = 0.85,
      .kernelNs = 2000,
@@ -95,9 +134,14 @@ static constexpr Device kDevices[] = {
      .f32FlopsPerSec = 67e12,
      .f64FlopsPerSec = 67e12,
      .memoryBytesPerSec = 4.8e12,
-     .matrixProductFraction = 0.70,
-     .attentionFraction = 0.30,
+     .matrixProductFraction = 0.75,
+     .productRampNs = 14000,
+     .attentionFraction = 0.34,
+     .attentionBackwardFraction = 0.26,
      .memoryFraction = 0.9,
+     .generatedFraction = kGeneratedFraction,
+     .elementsPerSec = 325e9,
+     .cachedRowBytes = kCachedRowBytes,
      .hostBytesPerSec = 64e9,
      .hostFraction = 0.85,
      .kernelNs = 2000,
@@ -110,9 +154,14 @@ static constexpr Device kDevices[] = {
      .f32FlopsPerSec = 80e12,
      .f64FlopsPerSec = 40e12,
      .memoryBytesPerSec = 8e12,
-     .matrixProductFraction = 0.70,
-     .attentionFraction = 0.30,
+     .matrixProductFraction = 0.75,
+     .productRampNs = 14000,
+     .attentionFraction = 0.34,
+     .attentionBackwardFraction = 0.26,
      .memoryFraction = 0.9,
+     .generatedFraction = kGeneratedFraction,
+     .elementsPerSec = 360e9,
+     .cachedRowBytes = kCachedRowBytes,
      .hostBytesPerSec = 64e9,
      .hostFraction = 0.85,
      .kernelNs = 2000,
@@ -126,8 +175,13 @@ static constexpr Device kDevices[] = {
      .f64FlopsPerSec = 48e9,
      .memoryBytesPerSec = 12e9,
      .matrixProductFraction = 0.75,
+     .productRampNs = 0,
      .attentionFraction = 0.35,
+     .attentionBackwardFraction = 0.35,
      .memoryFraction = 0.9,
+     .generatedFraction = 0.9,
+     .elementsPerSec = kNoLimit,
+     .cachedRowBytes = kMiB,
      .hostBytesPerSec = 0,
      .hostFraction = 0,
      .kernelNs = 800,
@@ -148,11 +202,32 @@ double Device::getPeakNs(const OperatorWork &work) const {
 double Device::getDurationNs(const OperatorWork &work) const {
   if (work.runsNothing)
     return 0;
-  double fraction =
-      work.arithmetic == Arithmetic::Attention ? attentionFraction : matrixProductFraction;
-  double arithmeticNs = getPeakNs(work) / fraction;
-  double trafficNs = static_cast<double>(work.bytes) / (memoryBytesPerSec * memoryFraction) * 1e9;
-  return kernelNs + std::max(arithmeticNs, trafficNs);
+  double arithmeticNs = getPeakNs(work);
+  switch (work.arithmetic) {
+  case Arithmetic::None:
+    break;
+  case Arithmetic::MatrixProduct:
+    arithmeticNs /= matrixProductFraction;
+    arithmeticNs += std::min(arithmeticNs, productRampNs);
+    break;
+  case Arithmetic::Attention:
+    arithmeticNs /= attentionFraction;
+    break;
+  case Arithmetic::AttentionBackward:
+    arithmeticNs /= attentionBackwardFraction;
+    break;
+  }
+  double elementsNs = work.singleElements / elementsPerSec * 1e9;
+  return kernelNs + std::max({arithmeticNs, elementsNs, getTrafficNs(work, memoryFraction)});
+}
+
+double Device::getGeneratedNs(const OperatorWork &work) const {
+  return kernelNs + getTrafficNs(work, generatedFraction);
+}
+
+double Device::getTrafficNs(const OperatorWork &work, double fraction) const {
+  int64_t bytes = work.bytes + (work.rowBytes > cachedRowBytes ? work.rereadBytes : 0);
+  return static_cast<double>(bytes) / (memoryBytesPerSec * fraction) * 1e9;
 }
 
 llvm::Expected<const Device *> fsdp::cost::lookupDevice(StringRef name) {

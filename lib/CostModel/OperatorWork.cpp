@@ -35,6 +35,7 @@ public:
   explicit Call(aten::CallOp call) : call(call) {}
 
   size_t numOperands() { return call.getNumOperands(); }
+  size_t numResults() { return call.getNumResults(); }
   RankedTensorType operand(unsigned i) {
     return cast<RankedTensorType>(call.getOperand(i).getType());
   }
@@ -75,7 +76,7 @@ private:
 /// What the table knows of an operator. The three numbers mean what their rule says.
 struct Rule {
   OperatorWork (*count)(Call &call, const Rule &rule);
-  unsigned first = 0;  // operand: the first factor, the query, the gradient, the table
+  unsigned first = 0;  // operand: the first factor, the query, the gradient, the table; or passes
   unsigned second = 0; // argument: whether attention is causal; which gradients are wanted
   unsigned third = 0;  // argument: whether the convolution is transposed
 };
@@ -132,7 +133,7 @@ static OperatorWork countAttention(Call &call, const Rule &rule) {
 }
 
 static OperatorWork countAttentionBackward(Call &call, const Rule &rule) {
-  return {Arithmetic::Attention, attentionFlops(call, rule, 3, 2), call.bytes(),
+  return {Arithmetic::AttentionBackward, attentionFlops(call, rule, 3, 2), call.bytes(),
           call.operand(rule.first).getElementType()};
 }
 
@@ -159,16 +160,42 @@ static OperatorWork countConvolutionBackward(Call &call, const Rule &rule) {
 /// Reads of the table (operand `first`) what it yields.
 static OperatorWork countLookup(Call &call, const Rule &rule) {
   int64_t bytes = call.bytes() - getMovedBytes(call.operand(rule.first)) + call.resultBytes();
-  return {Arithmetic::None, 0, bytes, Type()};
+  OperatorWork work{Arithmetic::None, 0, bytes, Type()};
+  work.singleElements = product(call.result(0).getShape());
+  return work;
 }
 
-/// Zeroes the result, then adds each row of the gradient (operand `first`) to its place.
+/// Zeroes the result, then adds each row of the gradient (operand `first`) to its place: on GPUs by
+/// sorting the indices and in two passes over sums in fp32.
 static OperatorWork countLookupBackward(Call &call, const Rule &rule) {
   int64_t bytes = call.bytes() + 2 * getMovedBytes(call.operand(rule.first));
+  OperatorWork work{Arithmetic::None, 0, bytes, Type()};
+  work.singleElements = 7 * product(call.operand(rule.first).getShape());
+  return work;
+}
+
+/// Reads one number of each row of the operand.
+static OperatorWork countPick(Call &call, const Rule &) {
+  RankedTensorType from = call.operand(0);
+  int64_t rowBytes =
+      from.getRank() == 0 ? 0 : from.getShape().back() * getElementBytes(from.getElementType());
+  int64_t bytes = call.bytes() - getMovedBytes(from);
+  if (rowBytes > 0)
+    bytes += getMovedBytes(from) / rowBytes * getElementBytes(from.getElementType());
   return {Arithmetic::None, 0, bytes, Type()};
 }
 
-/// Writes without reading the operand, whose shape alone matters.
+/// Moves operands and results, in `first` passes over rows.
+static OperatorWork countRows(Call &call, const Rule &rule) {
+  OperatorWork work{Arithmetic::None, 0, call.bytes(), Type()};
+  RankedTensorType rows = call.operand(0);
+  if (rows.getRank() > 0)
+    work.rowBytes = rows.getShape().back() * getElementBytes(rows.getElementType());
+  work.rereadBytes = (rule.first - 1) * (call.bytes() - call.resultBytes());
+  return work;
+}
+
+/// Writes without reading the operands, or no more of them than one number for each row.
 static OperatorWork countFill(Call &call, const Rule &) {
   return {Arithmetic::None, 0, call.resultBytes(), Type()};
 }
@@ -179,8 +206,79 @@ static OperatorWork countNothing(Call &, const Rule &) {
   return work;
 }
 
+/// Whether the elements of both lie in the same order without gaps between them.
+static bool haveOneLayout(RankedTensorType left, RankedTensorType right) {
+  if (left.getShape() != right.getShape())
+    return false;
+  SmallVector<int64_t, 4> leftStrides = getTensorLayout(left).strides,
+                          rightStrides = getTensorLayout(right).strides;
+  return llvm::all_of(llvm::enumerate(left.getShape()), [&](auto size) {
+    return size.value() == 1 || leftStrides[size.index()] == rightStrides[size.index()];
+  });
+}
+
+static bool doesBroadcast(RankedTensorType from, RankedTensorType to) {
+  if (from.getRank() > to.getRank())
+    return false;
+  return llvm::all_of(llvm::zip_equal(from.getShape(), to.getShape().take_back(from.getRank())),
+                      [](auto sizes) {
+                        return std::get<0>(sizes) == 1 || std::get<0>(sizes) == std::get<1>(sizes);
+                      });
+}
+
+/// Whether torch's elementwise kernel for these loads whole vectors: all tensors have one layout,
+/// and none is converted. One kernel converts whole vectors, f32 to 16 bits.
+static bool isVectorized(Call &call, RankedTensorType result) {
+  bool hasOneLayout = true, converts = false, narrows = true;
+  for (unsigned i = 0; i < call.numOperands(); ++i) {
+    RankedTensorType operand = call.operand(i);
+    hasOneLayout &= haveOneLayout(operand, result);
+    Type from = operand.getElementType(), to = result.getElementType();
+    converts |= isa<FloatType>(from) && isa<FloatType>(to) && from != to;
+    narrows &= from.isF32() && (to.isBF16() || to.isF16());
+  }
+  return hasOneLayout && (!converts || (narrows && call.numOperands() == 1));
+}
+
+/// Copies element after element, having found each one's operand, unless these are contiguous.
+static OperatorWork countConcatenation(Call &call, const Rule &) {
+  OperatorWork work{Arithmetic::None, 0, call.bytes(), Type()};
+  for (unsigned i = 0; i < call.numOperands(); ++i)
+    if (!isContiguous(call.operand(i)))
+      work.singleElements = 1.4 * product(call.result(0).getShape());
+  return work;
+}
+
+/// What an operator of one result does, by its shapes.
+enum class Shapes : uint8_t { Elementwise, Reduction, Other };
+
+static double largestOperand(Call &call) {
+  double largest = 0;
+  for (unsigned i = 0; i < call.numOperands(); ++i)
+    largest = std::max(largest, product(call.operand(i).getShape()));
+  return largest;
+}
+
+static Shapes classify(Call &call) {
+  RankedTensorType result = call.numResults() == 1 ? call.result(0) : RankedTensorType();
+  if (!result)
+    return Shapes::Other;
+  bool isElementwise = true;
+  for (unsigned i = 0; i < call.numOperands(); ++i)
+    isElementwise &= doesBroadcast(call.operand(i), result);
+  if (isElementwise)
+    return Shapes::Elementwise;
+  return largestOperand(call) > product(result.getShape()) ? Shapes::Reduction : Shapes::Other;
+}
+
 static OperatorWork countMoves(Call &call, const Rule &) {
-  return {Arithmetic::None, 0, call.bytes(), Type()};
+  OperatorWork work{Arithmetic::None, 0, call.bytes(), Type()};
+  const Shapes shapes = classify(call);
+  if (shapes == Shapes::Elementwise && !isVectorized(call, call.result(0)))
+    work.singleElements = product(call.result(0).getShape());
+  else if (shapes == Shapes::Reduction)
+    work.singleElements = largestOperand(call) / 2;
+  return work;
 }
 
 /// The table: places are those of torch 2.11's schemas (native_functions.yaml).
@@ -218,6 +316,13 @@ static const Rule &lookupRule(StringRef baseName) {
       {"index_select", {countLookup}},
       {"take", {countLookup}},
       {"embedding_dense_backward", {countLookupBackward}},
+      {"cat", {countConcatenation}},
+      {"nll_loss_forward", {countPick}},
+      {"nll_loss_backward", {countFill}},
+      {"_log_softmax", {countRows, 3}},
+      {"_softmax", {countRows, 3}},
+      {"_log_softmax_backward_data", {countRows, 2}},
+      {"_softmax_backward_data", {countRows, 2}},
       {"empty", {countNothing}},
       {"empty_like", {countNothing}},
       {"empty_strided", {countNothing}},
@@ -241,4 +346,39 @@ OperatorWork fsdp::cost::countWork(aten::CallOp op) {
   const Rule &rule = op.isView() ? Rule{countNothing} : lookupRule(op.getBaseName());
   Call call(op);
   return rule.count(call, rule);
+}
+
+/// Reductions of rows in a call of a kernel's body.
+static unsigned countReductions(aten::CallOp op) {
+  if (op.isView())
+    return 0;
+  const Rule &rule = lookupRule(op.getBaseName());
+  if (rule.count == countRows)
+    return rule.first - 1;
+  Call call(op);
+  return rule.count == countMoves && classify(call) == Shapes::Reduction;
+}
+
+OperatorWork fsdp::cost::countWork(LaunchOp launch) {
+  OperatorWork work{Arithmetic::None, 0, getMovedBytes(launch), Type()};
+  unsigned reads = 0;
+  for (auto call : launch.getDeclaration().getBody().front().getOps<aten::CallOp>())
+    reads += countReductions(call);
+  RankedTensorType rows;
+  for (Type type : launch.getOperandTypes())
+    if (auto tensor = cast<RankedTensorType>(type);
+        !rows || product(tensor.getShape()) > product(rows.getShape()))
+      rows = tensor;
+  if (!rows || rows.getRank() == 0)
+    return work;
+  // What is stored of whole rows is computed after their reductions.
+  auto hasRows = [&](Type type) {
+    return cast<RankedTensorType>(type).getShape() == rows.getShape();
+  };
+  reads += llvm::any_of(launch.getResultTypes(), hasRows);
+  work.rowBytes = rows.getShape().back() * getElementBytes(rows.getElementType());
+  for (Type type : launch.getOperandTypes())
+    if (reads > 1 && hasRows(type))
+      work.rereadBytes += (reads - 1) * getMovedBytes(cast<RankedTensorType>(type));
+  return work;
 }

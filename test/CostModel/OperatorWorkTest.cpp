@@ -167,3 +167,48 @@ TEST(OperatorWork, ViewsAndEmptyMemoryRunNothingAndFillsReadNothing) {
   EXPECT_FALSE(countWork(calls[2]).runsNothing);
   EXPECT_EQ(countWork(calls[2]).bytes, 4 * 4 * 8);
 }
+
+// torch's kernels load whole vectors where all tensors have one layout and none is converted.
+TEST(OperatorWork, BroadcastStridedAndConvertedElementsAreSingle) {
+  Calls calls("%x: tensor<4x8xf32>, %w: tensor<8xf32>, %t: tensor<4x8xf32, #aten.strides<[1, 4]>>, "
+              "%h: tensor<4x8xbf16>",
+              R"(
+    %a = aten.call "add.Tensor"(%x, %x, 1) fwd in ""
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %b = aten.call "mul.Tensor"(%x, %w) fwd in ""
+        : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %c = aten.call "neg.default"(%t) fwd in ""
+        : (tensor<4x8xf32, #aten.strides<[1, 4]>>) -> tensor<4x8xf32>
+    %d = aten.call "neg.default"(%t) fwd in ""
+        : (tensor<4x8xf32, #aten.strides<[1, 4]>>) -> tensor<4x8xf32, #aten.strides<[1, 4]>>
+    %e = aten.call "_to_copy.default"(%h, f32, none, none, none, false, none) fwd in ""
+        : (tensor<4x8xbf16>) -> tensor<4x8xf32>
+    %f = aten.call "_to_copy.default"(%x, bf16, none, none, none, false, none) fwd in ""
+        : (tensor<4x8xf32>) -> tensor<4x8xbf16>)");
+  const double expected[] = {0, 32, 32, 0, 32, 0};
+  for (size_t i = 0; i < std::size(expected); ++i)
+    EXPECT_EQ(countWork(calls[i]).singleElements, expected[i]) << i;
+}
+
+TEST(OperatorWork, ReductionsAndConcatenationsCountTheirElements) {
+  Calls calls("%x: tensor<4x8xf32>, %t: tensor<4x8xf32, #aten.strides<[16, 1]>>", R"(
+    %m = aten.call "mean.dim"(%x, [-1], true, none) fwd in "" : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    %a = aten.call "cat.default"([%x, %x], -1) fwd in ""
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+    %b = aten.call "cat.default"([%x, %t], -1) fwd in ""
+        : (tensor<4x8xf32>, tensor<4x8xf32, #aten.strides<[16, 1]>>) -> tensor<4x16xf32>)");
+  EXPECT_EQ(countWork(calls[0]).singleElements, 16);
+  EXPECT_EQ(countWork(calls[1]).singleElements, 0);
+  EXPECT_DOUBLE_EQ(countWork(calls[2]).singleElements, 1.4 * 64);
+}
+
+// The loss reads one number of each row; its backward zeroes the gradient and writes as many.
+TEST(OperatorWork, LossesPickANumberOfEachRow) {
+  Calls calls("%x: tensor<4x1000xf32>, %t: tensor<4xi64>, %g: tensor<f32>", R"(
+    %l:2 = aten.call "nll_loss_forward.default"(%x, %t, none, 1, -100) fwd in ""
+        : (tensor<4x1000xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<f32>)
+    %b = aten.call "nll_loss_backward.default"(%g, %x, %t, none, 1, -100, %l#1) bwd in ""
+        : (tensor<f32>, tensor<4x1000xf32>, tensor<4xi64>, tensor<f32>) -> tensor<4x1000xf32>)");
+  EXPECT_EQ(countWork(calls[0]).bytes, 4 * 4 + 8 * 4 + 2 * 4);
+  EXPECT_EQ(countWork(calls[1]).bytes, 4 * 4 * 1000);
+}

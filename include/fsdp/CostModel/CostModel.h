@@ -64,7 +64,8 @@ public:
 
   /// A view costs nothing. Constant time for a call like one that was asked for before.
   virtual OperationCost getCost(aten::CallOp call) const = 0;
-  /// A generated kernel that was not measured takes as long as moving its operands and results.
+  /// A generated kernel that was not measured takes as long as moving its operands and results at
+  /// the rate of such kernels.
   virtual OperationCost getCost(LaunchOp launch) const = 0;
   /// What a call's products, convolutions and attention take at the device's peak, nanoseconds; 0
   /// where it has none.

@@ -18,8 +18,13 @@ struct Device {
   double f64FlopsPerSec;
   double memoryBytesPerSec;
   double matrixProductFraction; // of the peak, for products and convolutions
+  double productRampNs;         // what a product takes beyond that, at most as much again
   double attentionFraction;     // of the peak, for fused attention
-  double memoryFraction;
+  double attentionBackwardFraction; // of the peak, for its backward
+  double memoryFraction;       // of the bandwidth, for operators
+  double generatedFraction;    // of the bandwidth, for generated kernels
+  double elementsPerSec;       // OperatorWork::singleElements; infinite: no limit
+  int64_t cachedRowBytes;      // of a row that a kernel finds in a cache when it reads it again
   double hostBytesPerSec;      // of the link to the host, each way; 0: its memory is the device's
   double hostFraction;         // that copies of pinned memory reach
   double kernelNs;             // what every kernel takes beyond its work: to launch, fill and drain
@@ -31,6 +36,11 @@ struct Device {
   double getPeakNs(const OperatorWork &work) const;
   /// Nanoseconds on an otherwise idle device.
   double getDurationNs(const OperatorWork &work) const;
+  /// The same of a generated kernel.
+  double getGeneratedNs(const OperatorWork &work) const;
+
+private:
+  double getTrafficNs(const OperatorWork &work, double fraction) const;
 };
 
 /// The device of this name; the error lists the names there are.
