@@ -42,12 +42,13 @@ static __global__ void __launch_bounds__(kKernelThreads, kBlocks<Type>)
     partialNormKernel(const T *gradients, int64_t vectorElements, int64_t elements,
                       double *partials) {
   constexpr int kWidth = kWidthOf<T>;
-  // One sum by place in a vector, so that additions need not wait for each other.
-  double sums[kWidth] = {};
+  // Several sums, so that additions need not wait for each other; more need too many registers.
+  constexpr int kSums = 4;
+  double sums[kSums] = {};
   auto add = [&](const auto &g) {
 #pragma unroll
     for (int i = 0; i < int(sizeof(g) / sizeof(float)); ++i)
-      sums[i] = joinElement<Type>(sums[i], double(g[i]));
+      sums[i % kSums] = joinElement<Type>(sums[i % kSums], double(g[i]));
   };
   // Reads one buffer only: several loads at a time keep enough bytes in flight.
   constexpr int kLoads = sizeof(T);
@@ -76,7 +77,7 @@ static __global__ void __launch_bounds__(kKernelThreads, kBlocks<Type>)
   }
   double sum = 0;
 #pragma unroll
-  for (int i = 0; i < kWidth; ++i)
+  for (int i = 0; i < kSums; ++i)
     sum = join<Type>(sum, sums[i]);
   sum = joinOfBlock<Type>(sum);
   if (threadIdx.x == 0)

@@ -230,7 +230,7 @@ def link(runner):
         binary = runner.link(case["name"])
         text = runner.call([binary, "--describe"], f"describe {case['name']}")
         arena = next(line.strip() for line in text.splitlines() if "arena: " in line)
-        print(f"{case['name']:<12} {case['ranks']} ranks, {case['calls']} calls, {arena}")
+        print(f"{case['name']:<17} {case['ranks']} ranks, {case['calls']} calls, {arena}")
 
 
 def machine():
