@@ -37,10 +37,12 @@ static ncclDataType_t ncclType(fsdp_dtype dtype) {
   }
 }
 
-static ncclRedOp_t ncclOp(ReduceOp op) {
+/// Of one rank the average is a copy, as the sum is: NCCL 2.28 multiplies, and leaves out the last
+/// of an odd number of fp64 elements.
+static ncclRedOp_t ncclOp(ReduceOp op, unsigned ranks) {
   switch (op) {
   case ReduceOp::Average:
-    return ncclAvg;
+    return ranks == 1 ? ncclSum : ncclAvg;
   case ReduceOp::Max:
     return ncclMax;
   default:
@@ -146,8 +148,8 @@ Status NcclCommunicator::reduceScatter(unsigned lane, const void *input, void *o
     return status;
   return enqueue(lane, describeReduction(CollectiveKind::ReduceScatter, count, dtype, op),
                  [&](ncclComm_t comm, cudaStream_t stream) {
-                   return calls.ncclReduceScatter(input, output, count, ncclType(dtype), ncclOp(op),
-                                                  comm, stream);
+                   return calls.ncclReduceScatter(input, output, count, ncclType(dtype),
+                                                  ncclOp(op, ranksOf(lane).size), comm, stream);
                  });
 }
 
@@ -228,8 +230,8 @@ Status NcclCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
     return status;
   return enqueue(lane, describeReduction(CollectiveKind::AllReduce, count, dtype, op),
                  [&](ncclComm_t comm, cudaStream_t stream) {
-                   return calls.ncclAllReduce(data, data, count, ncclType(dtype), ncclOp(op), comm,
-                                              stream);
+                   return calls.ncclAllReduce(data, data, count, ncclType(dtype),
+                                              ncclOp(op, ranksOf(lane).size), comm, stream);
                  });
 }
 

@@ -225,8 +225,15 @@ TEST_P(Conformance, ScaledSumsAndDivisions) {
               tensor.slice(0, int64_t(rank * kCount), int64_t((rank + 1) * kCount)).mul(0.25));
         at::Tensor expected = reduceWithTorch(blocks, ReduceOp::Sum);
         EXPECT_EQ(difference(output, expected), "") << name(dtype, ReduceOp::Sum, kCount, place);
-        EXPECT_OK(communicator.divide(kReduceLane, output, kCount, dtype, 1.5));
-        EXPECT_EQ(difference(output, expected.div_(1.5)), "") << dtypeName(dtype);
+        const bool isOnGpu = ranks.backend == "nccl";
+        const bool isRefused = isOnGpu && dtype == FSDP_F64;
+        Status divided = communicator.divide(kReduceLane, output, kCount, dtype, 1.5);
+        EXPECT_EQ(divided.ok(), !isRefused) << divided.message();
+        if (!isRefused) {
+          // On GPUs as torch's div_ by a number there.
+          at::Tensor quotient = isOnGpu ? expected.mul(1 / 1.5f) : expected.div(1.5);
+          EXPECT_EQ(difference(output, quotient), "") << dtypeName(dtype);
+        }
         std::memset(input, 0, size * block);
       }
     int32_t integer = 3;
