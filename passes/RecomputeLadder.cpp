@@ -22,8 +22,8 @@ struct BlockCost {
   double storeNs = 0;    // of what can lie on the host, one way
 };
 
-constexpr RecomputePolicy kPolicies[] = {RecomputePolicy::Cheap, RecomputePolicy::Selected,
-                                         RecomputePolicy::Full};
+constexpr RecomputePolicy kPolicies[] = {RecomputePolicy::None, RecomputePolicy::Cheap,
+                                         RecomputePolicy::Selected, RecomputePolicy::Full};
 /// Of the forward's duration: stores that take as long are hidden, with something to spare.
 constexpr double kHidden = 0.9;
 
@@ -71,6 +71,8 @@ void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
   DenseMap<StringAttr, RecomputeStep> stepOf; // the last one of each group
   for (const RecomputeStep &step : steps)
     stepOf[step.group] = step;
+  for (GroupOp group : collectFreeBlocks(captured))
+    group.setRecompute(RecomputePolicy::None);
   for (auto group : captured.getOps<GroupOp>()) {
     auto found = stepOf.find(group.getSymNameAttr());
     if (found == stepOf.end())

@@ -21,7 +21,7 @@ struct RecomputeStep {
 /// The groups whose policy is free: blocks that do not say it themselves.
 llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 
-/// The steps from `cheap` everywhere to the least memory, those first that take the least time for
+/// The steps from `none` everywhere to the least memory, those first that take the least time for
 /// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
 /// best choice of policies for it: of each block the ladder has the lower convex hull of time over
 /// bytes, both of the fused step: kernels compute some of what is kept from what else is. Alike
@@ -36,7 +36,8 @@ llvm::FailureOr<llvm::SmallVector<RecomputeStep>>
 findRecomputeLadder(mlir::ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion,
                     std::optional<RecomputePolicy> offloaded);
 
-/// Writes what is decided behind these steps into the groups; the others' stay.
+/// Writes what is decided behind these steps into the groups. Free blocks without a step recompute
+/// nothing; other groups stay.
 void applySteps(mlir::ModuleOp captured, llvm::ArrayRef<RecomputeStep> steps);
 
 } // namespace fsdp
