@@ -77,10 +77,10 @@ private:
   }
   SmallVector<RecomputeStep> listCheapSteps();
   std::optional<int64_t> findPeak(const Candidate &candidate);
-  std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes);
-  void takeBack(Candidate &candidate, int64_t capBytes);
+  std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes, size_t low);
+  void takeBack(Candidate &candidate, int64_t capBytes, size_t low);
   std::optional<Prediction> predict(const Candidate &candidate);
-  std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes);
+  std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes, size_t low);
   std::optional<Prediction> predictBest(OffloadPolicy offload, int64_t capBytes);
   LogicalResult findLadders();
   std::optional<Prediction> predictBest(int64_t capBytes);
@@ -121,17 +121,18 @@ std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate)
   return findLeastPeak(*changed, search->getCosts(), getChoices(candidate));
 }
 
-/// The fewest steps with which the step's least peak fits. Each more lowers it in practice: where
-/// it does not, more are taken than need be, and what is taken fits all the same.
-std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, int64_t capBytes) {
+/// The fewest steps, more than `low`, with which the step's least peak fits. Each more lowers it in
+/// practice: where it does not, more are taken than need be, and what is taken fits all the same.
+std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, int64_t capBytes,
+                                                           size_t low) {
   auto fits = [&](size_t count) {
     candidate.steps = climb(count);
     std::optional<int64_t> peak = findPeak(candidate);
     return peak && *peak <= capBytes;
   };
-  if (ladder.empty() || !fits(ladder.size()))
+  if (ladder.size() <= low || !fits(ladder.size()))
     return std::nullopt;
-  size_t low = 0, high = ladder.size(); // high fits
+  size_t high = ladder.size(); // fits
   while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
     (fits(middle) ? high : low) = middle;
@@ -139,13 +140,13 @@ std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, 
   return high;
 }
 
-/// The last step may save more than was missing: takes back earlier ones that the step fits
-/// without, first those that cost the most time.
-void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes) {
+/// The last step may save more than was missing: takes back earlier ones, behind the first `low`,
+/// that the step fits without, first those that cost the most time.
+void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes, size_t low) {
   // Each try computes a peak. Blocks are often alike: if the step does not fit without one of them,
   // it does not without another.
   constexpr unsigned kFailures = 3;
-  SmallVector<RecomputeStep> byTime = candidate.steps;
+  SmallVector<RecomputeStep> byTime(ArrayRef(candidate.steps).drop_front(low));
   llvm::stable_sort(
       byTime, [](const RecomputeStep &a, const RecomputeStep &b) { return a.addedNs > b.addedNs; });
   unsigned numFailed = 0;
@@ -191,13 +192,13 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
 
 /// The fewest steps whose schedule fits, holes of its arena included: a few more than the least
 /// peak allows may be needed.
-std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidate,
-                                                              int64_t capBytes) {
-  std::optional<size_t> fewest = findFewestSteps(candidate, capBytes);
+std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidate, int64_t capBytes,
+                                                              size_t low) {
+  std::optional<size_t> fewest = findFewestSteps(candidate, capBytes, low);
   if (!fewest)
     return std::nullopt;
   candidate.steps = climb(*fewest);
-  takeBack(candidate, capBytes);
+  takeBack(candidate, capBytes, low);
   if (std::optional<Prediction> found = predict(candidate))
     return found;
   for (size_t count : {*fewest, (*fewest + ladder.size()) / 2, ladder.size()}) {
@@ -235,7 +236,7 @@ std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload
   if (!best) {
     for (ArrayRef<RecomputeStep> tried : ladders) {
       ladder = tried;
-      take(predictFitting(fewest, capBytes));
+      take(predictFitting(fewest, capBytes, cheapSteps.size()));
     }
     return best;
   }
@@ -246,7 +247,7 @@ std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload
     kept->candidate.why = explainKept(cheapNs, kept->makespanNs, "the memory cap");
     take(kept, kWorthKeeping);
   } else if (!cheapSteps.empty()) {
-    take(predictFitting(fewest, capBytes), kWorthKeeping);
+    take(predictFitting(fewest, capBytes, 0), kWorthKeeping);
   }
   SmallVector<RecomputeStep> selectedSteps = llvm::filter_to_vector(
       ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; });
@@ -359,8 +360,8 @@ Candidate ChooseRecomputePass::findLeast() {
     kernels = choice;
     if (failed(findLadders()))
       continue;
-    // Nothing comes first: it is named if the rest saves nothing.
-    SmallVector<SmallVector<RecomputeStep>> candidates(1);
+    // What is cheap comes first: it is named if the rest saves nothing.
+    SmallVector<SmallVector<RecomputeStep>> candidates = {listCheapSteps()};
     llvm::append_range(candidates, ladders);
     for (SmallVector<RecomputeStep> &steps : candidates) {
       Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};

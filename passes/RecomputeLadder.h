@@ -21,11 +21,12 @@ struct RecomputeStep {
 /// The groups whose policy is free: blocks that do not say it themselves.
 llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 
-/// The steps from `none` everywhere to the least memory, those first that take the least time for
+/// The steps from `cheap` everywhere to the least memory, those first that take the least time for
 /// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
 /// best choice of policies for it: of each block the ladder has the lower convex hull of time over
 /// bytes, both of the fused step: kernels compute some of what is kept from what else is. Alike
-/// blocks are in the order of the groups.
+/// blocks are in the order of the groups. Before these stand, in such an order, the steps of free
+/// blocks from `none` to `cheap`, one for each.
 ///
 /// With `offloaded` blocks that do not say where their activations lie may keep them on the host.
 /// As many recompute by that policy and no more as the forward hides the copies of, when it hides

@@ -227,7 +227,8 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     hundredth less time, and its arena fits the memory less what driver and libraries take. The root
     follows `none` where all blocks do.
 
-    Under a cap recomputation begins with `none` and grows by steps. A step takes one block from its policy to the next one on the lower
+    Under a cap recomputation begins with `none`; block by block it becomes `cheap`. Then it grows by
+    steps. A step takes one block from its policy to the next one on the lower
     convex hull of time over bytes kept. Those that take the least time for each byte saved come
     first, so whatever a byte is worth at the peak, the first steps, up to some number, are the best
     choice. Blocks may so follow different policies.

@@ -14,9 +14,9 @@
 // CHEAP-NOT: aten.call "sigmoid.default"({{.+}}) bwd
 // CHEAP: return
 
-// Else as few as fit: the first. Of the other nothing is cheap.
+// Else as few as fit: the first.
 // ONE: fsdp.group @g0 {{.*}} reshard_after_forward auto recomputed full decisions [#fsdp.decision<recomputed, "the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many">]
-// ONE: fsdp.group @g1 {{.*}} reshard_after_forward auto recomputed none decisions [#fsdp.decision<recomputed, "the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many">]
+// ONE: fsdp.group @g1 {{.*}} reshard_after_forward auto recomputed cheap decisions [#fsdp.decision<recomputed, "the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many">]
 // ONE: aten.call "mul.Tensor"({{.+}}) bwd in "l.1"
 // ONE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
 // REMARK-DAG: Blocks=2, OffloadedBlocks=0, Policy=full, PredictedNs={{.+}}, RecomputedBlocks=1
