@@ -240,17 +240,22 @@ std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload
     }
     return best;
   }
-  ladder = ladders.front();
   const double cheapNs = best->makespanNs;
   const bool isExposed = cheapNs > kEnough * best->computeNs;
   if (std::optional<Prediction> kept = predictIfFits({.offload = offload})) {
     kept->candidate.why = explainKept(cheapNs, kept->makespanNs, "the memory cap");
     take(kept, kWorthKeeping);
   } else if (!cheapSteps.empty()) {
-    take(predictFitting(fewest, capBytes, 0), kWorthKeeping);
+    ladder = ArrayRef(ladders.front()).take_front(cheapSteps.size()); // all of which fit
+    // The fewest steps may leave so little room that collectives wait for it.
+    std::optional<Prediction> some = predictFitting(fewest, capBytes, 0);
+    if (some && some->makespanNs >= kWorthKeeping * cheapNs)
+      some = predict({climb(std::min(some->candidate.steps.size() + 1, ladder.size())), offload,
+                      RecomputeReason::Memory});
+    take(some, kWorthKeeping);
   }
   SmallVector<RecomputeStep> selectedSteps = llvm::filter_to_vector(
-      ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; });
+      ladders.front(), [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; });
   if (isExposed && !selectedSteps.empty())
     for (size_t count : {(selectedSteps.size() + 1) / 2, selectedSteps.size()}) {
       Candidate selected{cheapSteps, offload, RecomputeReason::Time};
