@@ -1,14 +1,18 @@
-//===- ChooseRecompute.cpp - How much to recompute under a memory cap -----===//
+//===- ChooseRecompute.cpp - How much to recompute ------------------------===//
 //
-// Recomputes more and more, or keeps activations on the host, in steps that take the least time for
-// each byte saved first (RecomputeLadder.h). Least peaks, which are fast to find, tell the fewest
-// steps that fit. Then it schedules the few candidates that do, and takes the fastest. Optimizer
-// state goes to the host where that may be decided and nothing fits without, or the step is faster
-// with it there.
+// Without a memory cap, compares what is cheap with nothing, which has to fit the device.
+//
+// Under a cap, recomputes more and more, or keeps activations on the host, in steps that take the
+// least time for each byte saved first (RecomputeLadder.h). Least peaks, which are fast to find,
+// tell the fewest steps that fit. Then it schedules the few candidates that do, and takes the
+// fastest. Optimizer state goes to the host where that may be decided and nothing fits without, or
+// the step is faster with it there.
 //
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Analysis/StepMemory.h"
+#include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
@@ -17,6 +21,7 @@
 #include "passes/Pipelines.h"
 #include "passes/RecomputeCandidate.h"
 #include "passes/SearchOptions.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_CHOOSERECOMPUTE
@@ -33,6 +38,7 @@ namespace {
 struct Prediction {
   Candidate candidate;
   double makespanNs, computeNs;
+  int64_t arenaBytes = 0; // asked for without a cap only
 };
 
 struct ChooseRecomputePass
@@ -57,18 +63,30 @@ private:
   SmallVector<RecomputeStep> climb(size_t count) const {
     return SmallVector<RecomputeStep>(ladder.take_front(count));
   }
-  StepChoices getChoices(const Candidate &candidate) const {
-    return {.recompute = RecomputeOptions(), .offload = getOffload(candidate), .fusion = kernels};
+  /// What the groups follow that say nothing: the root computes nothing again where no block does.
+  RecomputeOptions getRecomputation(const Candidate &candidate) const {
+    RecomputeOptions options;
+    options.policy =
+        candidate.steps.empty() && numBlocks > 0 ? RecomputePolicy::None : RecomputePolicy::Cheap;
+    return options;
   }
+  StepChoices getChoices(const Candidate &candidate) const {
+    return {.recompute = getRecomputation(candidate),
+            .offload = getOffload(candidate),
+            .fusion = kernels};
+  }
+  SmallVector<RecomputeStep> listCheapSteps();
   std::optional<int64_t> findPeak(const Candidate &candidate);
-  std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes);
-  void takeBack(Candidate &candidate, int64_t capBytes);
+  std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes, size_t low);
+  void takeBack(Candidate &candidate, int64_t capBytes, size_t low);
   std::optional<Prediction> predict(const Candidate &candidate);
-  std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes);
+  std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes, size_t low);
   std::optional<Prediction> predictBest(OffloadPolicy offload, int64_t capBytes);
   LogicalResult findLadders();
   std::optional<Prediction> predictBest(int64_t capBytes);
   FailureOr<Candidate> choose(int64_t capBytes);
+  std::optional<int64_t> getDeviceBytes();
+  Candidate chooseWithoutCap(int64_t deviceBytes);
   Candidate findLeast();
   void announce(const Prediction &chosen);
 
@@ -80,7 +98,8 @@ private:
   SmallVector<RecomputePolicyAttr> asked; // by group
   SmallVector<GroupOp> freed;             // whose policy is left to this pass
   FusionChoice kernels = FusionChoice::Off; // with which the step is tried
-  bool isFitting = false;                 // a schedule fits the memory cap
+  bool hasCap = false;
+  bool isFitting = false; // a schedule fits the memory cap
   std::optional<ScheduleSearch> search;
 };
 
@@ -88,6 +107,8 @@ private:
 
 /// What another choice must gain to be worth it, as a ratio of times.
 static constexpr double kWorthIt = 0.99;
+/// The same of keeping what is cheap to recompute: bytes that nobody may ask for.
+static constexpr double kWorthKeeping = 0.995;
 
 /// Why optimizer state goes to the host where that may be decided.
 static constexpr StringLiteral
@@ -100,17 +121,18 @@ std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate)
   return findLeastPeak(*changed, search->getCosts(), getChoices(candidate));
 }
 
-/// The fewest steps with which the step's least peak fits. Each more lowers it in practice: where
-/// it does not, more are taken than need be, and what is taken fits all the same.
-std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, int64_t capBytes) {
+/// The fewest steps, more than `low`, with which the step's least peak fits. Each more lowers it in
+/// practice: where it does not, more are taken than need be, and what is taken fits all the same.
+std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, int64_t capBytes,
+                                                           size_t low) {
   auto fits = [&](size_t count) {
     candidate.steps = climb(count);
     std::optional<int64_t> peak = findPeak(candidate);
     return peak && *peak <= capBytes;
   };
-  if (ladder.empty() || !fits(ladder.size()))
+  if (ladder.size() <= low || !fits(ladder.size()))
     return std::nullopt;
-  size_t low = 0, high = ladder.size(); // high fits
+  size_t high = ladder.size(); // fits
   while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
     (fits(middle) ? high : low) = middle;
@@ -118,13 +140,13 @@ std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, 
   return high;
 }
 
-/// The last step may save more than was missing: takes back earlier ones that the step fits
-/// without, first those that cost the most time.
-void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes) {
+/// The last step may save more than was missing: takes back earlier ones, behind the first `low`,
+/// that the step fits without, first those that cost the most time.
+void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes, size_t low) {
   // Each try computes a peak. Blocks are often alike: if the step does not fit without one of them,
   // it does not without another.
   constexpr unsigned kFailures = 3;
-  SmallVector<RecomputeStep> byTime = candidate.steps;
+  SmallVector<RecomputeStep> byTime(ArrayRef(candidate.steps).drop_front(low));
   llvm::stable_sort(
       byTime, [](const RecomputeStep &a, const RecomputeStep &b) { return a.addedNs > b.addedNs; });
   unsigned numFailed = 0;
@@ -158,18 +180,25 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
   double computeNs = -(*found)->step.exposedCopyNs;
   for (const schedule::Operation &operation : (*found)->step.problem.operations)
     computeNs += operation.durationNs;
-  return Prediction{candidate, (*found)->makespanNs, computeNs};
+  Prediction prediction{candidate, (*found)->makespanNs, computeNs};
+  if (!hasCap) {
+    FailureOr<StepMemory> memory = StepMemory::build(*changed, ModulePhase::Scheduled);
+    if (failed(memory))
+      return std::nullopt;
+    prediction.arenaBytes = planArena(memory->ranges.getRanges()).arenaBytes;
+  }
+  return prediction;
 }
 
 /// The fewest steps whose schedule fits, holes of its arena included: a few more than the least
 /// peak allows may be needed.
-std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidate,
-                                                              int64_t capBytes) {
-  std::optional<size_t> fewest = findFewestSteps(candidate, capBytes);
+std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidate, int64_t capBytes,
+                                                              size_t low) {
+  std::optional<size_t> fewest = findFewestSteps(candidate, capBytes, low);
   if (!fewest)
     return std::nullopt;
   candidate.steps = climb(*fewest);
-  takeBack(candidate, capBytes);
+  takeBack(candidate, capBytes, low);
   if (std::optional<Prediction> found = predict(candidate))
     return found;
   for (size_t count : {*fewest, (*fewest + ladder.size()) / 2, ladder.size()}) {
@@ -182,32 +211,64 @@ std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidat
   return std::nullopt;
 }
 
+/// Why nothing is computed again.
+static std::string explainKept(double cheapNs, double keptNs, StringRef limit) {
+  return llvm::formatv("with nothing computed again the step takes {0:F1} % less than by policy "
+                       "cheap, and fits {1}",
+                       100 * (1 - keptNs / cheapNs), limit);
+}
+
 std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload,
                                                            int64_t capBytes) {
   constexpr double kEnough = 1.01; // so little exposed that repeating work cannot pay
   std::optional<Prediction> best;
-  auto take = [&](std::optional<Prediction> found) {
-    if (found && (!best || found->makespanNs < kWorthIt * best->makespanNs))
+  auto take = [&](std::optional<Prediction> found, double ratio = kWorthIt) {
+    if (found && (!best || found->makespanNs < ratio * best->makespanNs))
       best = found;
   };
-  Candidate cheap{.offload = offload};
-  std::optional<int64_t> cheapPeak = findPeak(cheap);
-  if (cheapPeak && *cheapPeak <= capBytes)
-    take(predict(cheap));
+  auto predictIfFits = [&](const Candidate &candidate) {
+    std::optional<int64_t> peak = findPeak(candidate);
+    return peak && *peak <= capBytes ? predict(candidate) : std::nullopt;
+  };
+  const SmallVector<RecomputeStep> cheapSteps = listCheapSteps();
+  const Candidate fewest{{}, offload, RecomputeReason::Memory};
+  best = predictIfFits({.steps = cheapSteps, .offload = offload});
   if (!best) {
     for (ArrayRef<RecomputeStep> tried : ladders) {
       ladder = tried;
-      take(predictFitting({{}, offload, RecomputeReason::Memory}, capBytes));
+      take(predictFitting(fewest, capBytes, cheapSteps.size()));
     }
     return best;
   }
-  ladder = ladders.front();
-  const auto numSelected = static_cast<size_t>(llvm::count_if(
-      ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; }));
-  if (best->makespanNs > kEnough * best->computeNs && numSelected > 0)
-    for (size_t count : {(numSelected + 1) / 2, numSelected})
-      take(predict({climb(count), offload, RecomputeReason::Time}));
+  const double cheapNs = best->makespanNs;
+  const bool isExposed = cheapNs > kEnough * best->computeNs;
+  if (std::optional<Prediction> kept = predictIfFits({.offload = offload})) {
+    kept->candidate.why = explainKept(cheapNs, kept->makespanNs, "the memory cap");
+    take(kept, kWorthKeeping);
+  } else if (!cheapSteps.empty()) {
+    ladder = ArrayRef(ladders.front()).take_front(cheapSteps.size()); // all of which fit
+    // The fewest steps may leave so little room that collectives wait for it.
+    std::optional<Prediction> some = predictFitting(fewest, capBytes, 0);
+    if (some && some->makespanNs >= kWorthKeeping * cheapNs)
+      some = predict({climb(std::min(some->candidate.steps.size() + 1, ladder.size())), offload,
+                      RecomputeReason::Memory});
+    take(some, kWorthKeeping);
+  }
+  SmallVector<RecomputeStep> selectedSteps = llvm::filter_to_vector(
+      ladders.front(), [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; });
+  if (isExposed && !selectedSteps.empty())
+    for (size_t count : {(selectedSteps.size() + 1) / 2, selectedSteps.size()}) {
+      Candidate selected{cheapSteps, offload, RecomputeReason::Time};
+      llvm::append_range(selected.steps, ArrayRef(selectedSteps).take_front(count));
+      take(predict(selected));
+    }
   return best;
+}
+
+SmallVector<RecomputeStep> ChooseRecomputePass::listCheapSteps() {
+  return llvm::map_to_vector(collectFreeBlocks(getOperation()), [](GroupOp group) {
+    return RecomputeStep{group.getSymNameAttr(), RecomputePolicy::Cheap};
+  });
 }
 
 LogicalResult ChooseRecomputePass::findLadders() {
@@ -255,6 +316,46 @@ FailureOr<Candidate> ChooseRecomputePass::choose(int64_t capBytes) {
   return findLeast();
 }
 
+/// What an arena may have where the user says nothing; none where the device's memory is unknown.
+std::optional<int64_t> ChooseRecomputePass::getDeviceBytes() {
+  const cost::CostModel &costs = search->getCosts();
+  if (costs.getMemoryBytes() == 0)
+    return std::nullopt;
+  return costs.getMemoryBytes() - costs.getReservedBytes() -
+         cost::findTemporaries(getOperation(), costs).scratchBytes;
+}
+
+/// `cheap`, unless nothing is faster and fits the device.
+Candidate ChooseRecomputePass::chooseWithoutCap(int64_t deviceBytes) {
+  const OffloadPolicy offload = this->offload;
+  Candidate cheap{.steps = listCheapSteps(), .offload = offload};
+  kernels = fusion;
+  std::optional<Prediction> cheapStep = predict(cheap), kept = predict({.offload = offload});
+  if (!cheapStep || !kept) {
+    cheap.why = "no schedule was found to compare it with"; // a later pass says what is wrong
+    return cheap;
+  }
+  if (kept->makespanNs >= kWorthKeeping * cheapStep->makespanNs) {
+    cheapStep->candidate.why = llvm::formatv(
+        "with nothing computed again the step would take {0:F1} % less, too little for the memory",
+        100 * (1 - kept->makespanNs / cheapStep->makespanNs));
+  } else if (kept->arenaBytes > deviceBytes) {
+    cheapStep->candidate.why =
+        llvm::formatv("with nothing computed again the arena would have {0} bytes, and the device "
+                      "has room for {1}",
+                      kept->arenaBytes, deviceBytes);
+  } else {
+    kept->candidate.why =
+        explainKept(cheapStep->makespanNs, kept->makespanNs,
+                    llvm::formatv("the device: an arena of {0} bytes, where there is room for {1}",
+                                  kept->arenaBytes, deviceBytes)
+                        .str());
+    cheapStep = kept;
+  }
+  announce(*cheapStep);
+  return cheapStep->candidate;
+}
+
 /// Where nothing fits: what needs the least, so that the refusal names that.
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
@@ -264,8 +365,8 @@ Candidate ChooseRecomputePass::findLeast() {
     kernels = choice;
     if (failed(findLadders()))
       continue;
-    // Nothing comes first: it is named if the rest saves nothing.
-    SmallVector<SmallVector<RecomputeStep>> candidates(1);
+    // What is cheap comes first: it is named if the rest saves nothing.
+    SmallVector<SmallVector<RecomputeStep>> candidates = {listCheapSteps()};
     llvm::append_range(candidates, ladders);
     for (SmallVector<RecomputeStep> &steps : candidates) {
       Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};
@@ -285,13 +386,13 @@ Candidate ChooseRecomputePass::findLeast() {
 
 void ChooseRecomputePass::announce(const Prediction &chosen) {
   ModuleOp module = getOperation();
-  RecomputeAttr attr = chosen.candidate.getAttr(&getContext());
+  RecomputeAttr attr = chosen.candidate.getAttr(&getContext(), numBlocks);
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("choice").category(getArgument()))
       << remark::metric("Policy", stringifyRecomputePolicy(attr.getPolicy()))
       << remark::metric("RecomputedBlocks", attr.getBlocks()) << remark::metric("Blocks", numBlocks)
       << remark::metric("OffloadedBlocks", chosen.candidate.countOffloaded())
       << remark::metric("PredictedNs", chosen.makespanNs);
-  if (!chosen.candidate.steps.empty())
+  if (attr.getPolicy() != RecomputePolicy::Cheap || chosen.candidate.countOffloaded() > 0)
     module.emitRemark(chosen.candidate.describe(numBlocks, isFitting));
   if (!chosen.candidate.whyOffloaded.empty())
     module.emitRemark("optimizer state is on the host between updates: ")
@@ -325,9 +426,9 @@ void ChooseRecomputePass::restoreRequests(Step &step) {
 }
 
 /// Why `auto` is a name of `cheap` where nothing is searched for.
-static StringRef explainCheap(Step &step, bool hasCap) {
-  if (!hasCap)
-    return "without a memory cap auto means cheap";
+static StringRef explainCheap(Step &step, bool isLimited) {
+  if (!isLimited)
+    return "without a memory cap, or a device whose memory is known, auto means cheap";
   if (!step.isSharded())
     return "where parameters are not sharded auto means cheap";
   return "for the root group, which is no block, auto means cheap";
@@ -387,9 +488,11 @@ void ChooseRecomputePass::runOnOperation() {
   freeGroups(*step);
   numBlocks = static_cast<int64_t>(collectFreeBlocks(module).size());
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
+  hasCap = capBytes.has_value();
+  const std::optional<int64_t> limitBytes = hasCap ? capBytes : getDeviceBytes();
   const bool isAuto = offload == OffloadPolicy::Auto || activations == OffloadPolicy::Auto;
-  bool isDecided = capBytes && step->isSharded() && (numBlocks > 0 || isAuto);
-  if (!isDecided && isAuto) {
+  const bool isDecided = limitBytes && step->isSharded() && (numBlocks > 0 || (isAuto && hasCap));
+  if (isAuto && !(isDecided && hasCap)) {
     module.emitError(offload == OffloadPolicy::Auto ? "offload-optimizer" : "offload-activations")
         << "=auto decides nothing on " << step->getWorldSize() << " ranks with "
         << (capBytes ? "a" : "no") << " memory-cap; say all or none";
@@ -398,11 +501,13 @@ void ChooseRecomputePass::runOnOperation() {
   Candidate chosen;
   RecomputeOptions options;
   if (isDecided) {
-    FailureOr<Candidate> found = choose(*capBytes);
+    FailureOr<Candidate> found =
+        hasCap ? choose(*limitBytes) : FailureOr<Candidate>(chooseWithoutCap(*limitBytes));
     if (failed(found))
       return signalPassFailure();
     chosen = *found;
     applySteps(module, chosen.steps);
+    options = getRecomputation(chosen);
     recordActivations(*step, chosen);
   } else {
     options.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
@@ -416,7 +521,7 @@ void ChooseRecomputePass::runOnOperation() {
   if (failed(runPipeline(recompute, module)))
     return signalPassFailure();
   restoreRequests(*step);
-  recordRecomputation(chosen, isDecided ? "" : explainCheap(*step, capBytes.has_value()));
+  recordRecomputation(chosen, isDecided ? "" : explainCheap(*step, limitBytes.has_value()));
   if (isDecided && numBlocks > 0)
-    module->setAttr(FsdpDialect::getRecomputeAttrName(), chosen.getAttr(&getContext()));
+    module->setAttr(FsdpDialect::getRecomputeAttrName(), chosen.getAttr(&getContext(), numBlocks));
 }

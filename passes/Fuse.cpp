@@ -11,6 +11,7 @@
 #include "passes/FusionSplits.h"
 #include "passes/KernelChoice.h"
 #include "passes/Passes.h"
+#include "passes/WidenProducts.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace fsdp {
@@ -27,6 +28,7 @@ using aten::CallOp;
 namespace {
 struct FusionCounts {
   int64_t kernels = 0, launches = 0, calls = 0;
+  int64_t wideProducts = 0;
   int64_t bytesBefore = 0, bytesAfter = 0; // that all but products and attention move
   struct Mover {
     int64_t times = 0, bytes = 0;
@@ -205,6 +207,8 @@ int64_t Fuser::countTraffic() {
 
 FusionCounts Fuser::run() {
   counts.bytesBefore = countTraffic();
+  if (rounding == Rounding::Fast && getTarget(module) == Target::Cuda)
+    counts.wideProducts = widenProducts(step);
   splitCalls(step, rounding);
   clusters.emplace(step, rounding);
   clusters->form();
@@ -254,6 +258,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         counts.kernels += own.kernels;
         counts.launches += own.launches;
         counts.calls += own.calls;
+        counts.wideProducts += own.wideProducts;
         counts.bytesBefore += own.bytesBefore;
         counts.bytesAfter += own.bytesAfter;
         for (auto [name, mover] : own.movers) {
@@ -267,6 +272,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
                      remark::RemarkOpts::name("fusion").category(DEBUG_TYPE))
         << remark::metric("Kernels", counts.kernels) << remark::metric("Launches", counts.launches)
         << remark::metric("FusedCalls", counts.calls)
+        << remark::metric("WideProducts", counts.wideProducts)
         << remark::metric("ElementwiseBytesBefore", counts.bytesBefore)
         << remark::metric("ElementwiseBytesAfter", counts.bytesAfter);
     auto movers = counts.movers.takeVector();

@@ -22,9 +22,7 @@ static ArrayRef<int64_t> getShape(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// True for the cast of a gradient that is reduced or added to others. It stays a call: what the
-/// gradient was before it is asked for by name.
-static bool isGradientCast(CallOp call) {
+bool fsdp::isGradientCast(CallOp call) {
   if (call.getBaseName() != "_to_copy" && call.getBaseName() != "clone")
     return false;
   return llvm::any_of(call->getUsers(), [&](Operation *user) {

@@ -32,6 +32,10 @@ struct FusionCluster {
   }
 };
 
+/// True for the cast of a gradient that is reduced or added to others. It stays a call: what the
+/// gradient was before it is asked for by name.
+bool isGradientCast(aten::CallOp call);
+
 class FusionClusters {
 public:
   FusionClusters(mlir::func::FuncOp step, Rounding rounding);

@@ -70,7 +70,7 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
           "What the backward computes again instead of keeping it; the bits are the same"),
       llvm::cl::values(
           clEnumValN(RecomputePolicy::Auto, "auto",
-                     "cheap; where schedules are searched for under a memory cap, what is fastest"),
+                     "cheap; where schedules are searched for, what is fastest and fits"),
           clEnumValN(RecomputePolicy::Cheap, "cheap",
                      "results that cost about as much to compute as to read"),
           clEnumValN(RecomputePolicy::Selected, "selected",

@@ -19,7 +19,7 @@ static llvm::MapVector<StringAttr, RecomputeStep> findLast(ArrayRef<RecomputeSte
 std::map<RecomputePolicy, int64_t> RecomputeCandidate::countRecomputed() const {
   std::map<RecomputePolicy, int64_t> counts;
   for (const auto &[group, step] : findLast(steps))
-    if (step.policy && *step.policy > RecomputePolicy::Cheap)
+    if (step.policy && *step.policy > RecomputePolicy::None)
       ++counts[*step.policy];
   return counts;
 }
@@ -29,12 +29,22 @@ int64_t RecomputeCandidate::countOffloaded() const {
 }
 
 std::string RecomputeCandidate::describe(int64_t numBlocks, bool isFitting) const {
-  if (steps.empty())
-    return isFitting ? "the step fits the memory cap without further recomputation"
-                     : "nothing fits the memory cap, and this needs the least";
+  if (!why.empty())
+    return why;
   std::string policies;
   int64_t numRecomputed = 0;
   std::map<RecomputePolicy, int64_t> counts = countRecomputed();
+  const int64_t numCheap = std::exchange(counts[RecomputePolicy::Cheap], 0);
+  counts.erase(RecomputePolicy::Cheap);
+  if (counts.empty() && countOffloaded() == 0) {
+    if (!isFitting)
+      return "nothing fits the memory cap, and this needs the least";
+    if (numCheap == 0 || numCheap == numBlocks)
+      return "the step fits the memory cap without further recomputation";
+    return llvm::formatv("the backward recomputes what is cheap of {0} of {1} blocks: the memory "
+                         "cap asks for as many",
+                         numCheap, numBlocks);
+  }
   for (auto [policy, count] : counts) {
     if (counts.size() > 1)
       policies += (policies.empty() ? "" : " and ") + std::to_string(count) + " by ";
@@ -57,10 +67,15 @@ std::string RecomputeCandidate::describe(int64_t numBlocks, bool isFitting) cons
                        "recomputing takes");
 }
 
-RecomputeAttr RecomputeCandidate::getAttr(MLIRContext *context) const {
-  RecomputePolicy policy = RecomputePolicy::Cheap;
+RecomputeAttr RecomputeCandidate::getAttr(MLIRContext *context, int64_t numBlocks) const {
+  std::map<RecomputePolicy, int64_t> counts = countRecomputed();
+  const int64_t numCheap = counts[RecomputePolicy::Cheap];
+  counts.erase(RecomputePolicy::Cheap);
+  RecomputePolicy policy = numCheap == numBlocks ? RecomputePolicy::Cheap
+                           : numCheap == 0       ? RecomputePolicy::None
+                                                 : RecomputePolicy::Auto;
   int64_t numRecomputed = 0;
-  for (auto [own, count] : countRecomputed()) {
+  for (auto [own, count] : counts) {
     policy = numRecomputed == 0 ? own : RecomputePolicy::Auto;
     numRecomputed += count;
   }

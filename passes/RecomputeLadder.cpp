@@ -42,7 +42,8 @@ public:
   Climber(ArrayRef<GroupOp> groups, ArrayRef<SmallVector<BlockCost>> costs,
           std::optional<RecomputePolicy> offloaded)
       : groups(groups), costs(costs), offloaded(offloaded) {}
-  SmallVector<RecomputeStep> run();
+  /// `none`: where no block recomputes anything.
+  SmallVector<RecomputeStep> run(ArrayRef<BlockCost> none);
 
 private:
   bool mayBeOffloaded(GroupOp group) const {
@@ -51,6 +52,7 @@ private:
   void findHidden();
   SmallVector<Choice> listChoices(size_t group) const;
   void climb(size_t group);
+  void sortFrom(size_t first);
 
   ArrayRef<GroupOp> groups;
   ArrayRef<SmallVector<BlockCost>> costs;
@@ -71,6 +73,8 @@ void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
   DenseMap<StringAttr, RecomputeStep> stepOf; // the last one of each group
   for (const RecomputeStep &step : steps)
     stepOf[step.group] = step;
+  for (GroupOp group : collectFreeBlocks(captured))
+    group.setRecompute(RecomputePolicy::None);
   for (auto group : captured.getOps<GroupOp>()) {
     auto found = stepOf.find(group.getSymNameAttr());
     if (found == stepOf.end())
@@ -250,17 +254,34 @@ void Climber::climb(size_t index) {
   }
 }
 
-SmallVector<RecomputeStep> Climber::run() {
+void Climber::sortFrom(size_t first) {
+  // Alike blocks of a model differ in the last bits of their costs only.
+  llvm::stable_sort(MutableArrayRef(steps).drop_front(first),
+                    [](const RecomputeStep &a, const RecomputeStep &b) {
+                      return static_cast<float>(a.nsPerByte) < static_cast<float>(b.nsPerByte);
+                    });
+}
+
+SmallVector<RecomputeStep> Climber::run(ArrayRef<BlockCost> none) {
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    if (!isFreeBlock(group))
+      continue;
+    const BlockCost &cheap = costs.front()[index];
+    const int64_t savedBytes = none[index].keptBytes - cheap.keptBytes;
+    const double addedNs = std::max(0.0, cheap.backwardNs - none[index].backwardNs);
+    steps.push_back({GroupOp(group).getSymNameAttr(), RecomputePolicy::Cheap, false, addedNs,
+                     savedBytes > 0 ? addedNs / static_cast<double>(savedBytes)
+                                    : std::numeric_limits<float>::max()});
+  }
+  sortFrom(0);
+  const size_t numCheap = steps.size();
   findHidden();
   for (size_t index : hidden)
     climb(index);
   for (auto [index, group] : llvm::enumerate(groups))
     if ((isFreeBlock(group) || mayBeOffloaded(group)) && !llvm::is_contained(hidden, index))
       climb(index);
-  // Alike blocks of a model differ in the last bits of their costs only.
-  llvm::stable_sort(steps, [](const RecomputeStep &a, const RecomputeStep &b) {
-    return static_cast<float>(a.nsPerByte) < static_cast<float>(b.nsPerByte);
-  });
+  sortFrom(numCheap);
   return std::move(steps);
 }
 
@@ -272,6 +293,10 @@ fsdp::findRecomputeLadder(ModuleOp captured, const cost::CostModel &costs, Fusio
     return failure();
   if (collectFreeBlocks(captured).empty() && !offloaded)
     return SmallVector<RecomputeStep>();
+  FailureOr<SmallVector<BlockCost>> none =
+      tryPolicy(captured, RecomputePolicy::None, costs, fusion);
+  if (failed(none))
+    return failure();
   SmallVector<SmallVector<BlockCost>> byPolicy;
   for (RecomputePolicy policy : kPolicies) {
     FailureOr<SmallVector<BlockCost>> found = tryPolicy(captured, policy, costs, fusion);
@@ -279,5 +304,5 @@ fsdp::findRecomputeLadder(ModuleOp captured, const cost::CostModel &costs, Fusio
       return failure();
     byPolicy.push_back(std::move(*found));
   }
-  return Climber(step->groups, byPolicy, offloaded).run();
+  return Climber(step->groups, byPolicy, offloaded).run(*none);
 }

@@ -25,7 +25,8 @@ llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 /// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
 /// best choice of policies for it: of each block the ladder has the lower convex hull of time over
 /// bytes, both of the fused step: kernels compute some of what is kept from what else is. Alike
-/// blocks are in the order of the groups.
+/// blocks are in the order of the groups. Before these stand, in such an order, the steps of free
+/// blocks from `none` to `cheap`, one for each.
 ///
 /// With `offloaded` blocks that do not say where their activations lie may keep them on the host.
 /// As many recompute by that policy and no more as the forward hides the copies of, when it hides
@@ -36,7 +37,8 @@ llvm::FailureOr<llvm::SmallVector<RecomputeStep>>
 findRecomputeLadder(mlir::ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion,
                     std::optional<RecomputePolicy> offloaded);
 
-/// Writes what is decided behind these steps into the groups; the others' stay.
+/// Writes what is decided behind these steps into the groups. Free blocks without a step recompute
+/// nothing; other groups stay.
 void applySteps(mlir::ModuleOp captured, llvm::ArrayRef<RecomputeStep> steps);
 
 } // namespace fsdp

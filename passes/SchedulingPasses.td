@@ -165,11 +165,15 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     lookup of a loss that follows a `_log_softmax` becomes a `gather` in its kernel. So one number for each
     row is stored, whatever is weighted, smoothed, ignored or summed (`fsdp/Analysis/SplitCalls.h`).
 
+    In a module that was captured for CUDA, with `fusion=fast`, a product of bf16 or f16 matrices whose only
+    reader is the cast of a gradient to f32, through views of all of it too, becomes `mm.dtype` or `bmm.dtype`,
+    which stores f32 (`fsdp/Analysis/WideProducts.h`).
+
     `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was captured for CUDA, `exact` of
     others; if a scheduled module does not fit the `memory-cap` so and fits it without kernels, it gets none,
     and a remark says so. A module that has kernels is not fused again.
 
-    Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, and the bytes
+    Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, `WideProducts`, and the bytes
     that all operators but matrix products and attention read and write: `ElementwiseBytesBefore`,
     `ElementwiseBytesAfter`; then, for each kernel and each such operator that is left, the most bytes
     first, `Mover`, `Times` and `Bytes`.

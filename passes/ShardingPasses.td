@@ -217,24 +217,29 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
 }
 
 def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
-  let summary = "Recompute as much as the memory cap asks for, by predicted time";
+  let summary = "Recompute what the memory asks for, by predicted time";
   let description = [{
     Input: a captured module with groups. Output: the same after `fsdp-recompute` with the policies by
     block whose schedule, found as by `fsdp-optimize-schedule` with the same options, is predicted to
     be the fastest that fits `memory-cap`.
 
-    Recomputation grows by steps. A step takes one block from its policy to the next one on the lower
+    Without a cap, on a device whose memory is known, `cheap` is taken unless `none` takes at least half a
+    hundredth less time, and its arena fits the memory less what driver and libraries take. The root
+    follows `none` where all blocks do.
+
+    Under a cap recomputation begins with `none`; block by block it becomes `cheap`. Then it grows by
+    steps. A step takes one block from its policy to the next one on the lower
     convex hull of time over bytes kept. Those that take the least time for each byte saved come
     first, so whatever a byte is worth at the peak, the first steps, up to some number, are the best
     choice. Blocks may so follow different policies.
 
-    Where `cheap` fits, it is taken unless half of the blocks or all under `selected` are more than a
-    hundredth faster, which is tried where more than a hundredth of the step is exposed. Where it does
-    not fit, bisection finds the fewest steps whose least peak fits, and earlier steps without which it
-    fits, too, are taken back. If the schedule does not fit because of holes in the arena, none is
+    Bisection finds the fewest steps whose least peak fits, and earlier steps without which it fits, too,
+    are taken back. Where `cheap` fits in all blocks, it is taken unless that is more than half a hundredth
+    faster, or half of the blocks or all under `selected` are more than a hundredth, which is tried where
+    more than a hundredth of the step is exposed. If the schedule does not fit because of holes in the arena, none is
     taken back, then half of the remaining steps and all of them are tried. Where nothing fits, what
-    has the least peak is taken, so that the scheduler's error names that. Without a cap, and on one
-    rank, this is `fsdp-recompute`.
+    has the least peak is taken, so that the scheduler's error names that. On one rank, and
+    without a cap on other devices, this is `fsdp-recompute`.
 
     Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
     say `auto`: only these count as blocks. With `offload=auto`, where nothing fits or the cap asks for

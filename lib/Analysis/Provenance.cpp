@@ -4,6 +4,7 @@
 
 #include "fsdp/Analysis/GradientRounding.h"
 #include "fsdp/Analysis/SplitCalls.h"
+#include "fsdp/Analysis/WideProducts.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -46,6 +47,13 @@ private:
   SmallVector<uint8_t, 256> bytes;
 };
 
+/// What the cast of a value to fp32 is: of a product, the one that is stored in fp32; of a view,
+/// that view of this. Views that undo each other are none.
+struct Widened {
+  aten::CallOp call; // the product or view
+  Digest digest;
+};
+
 class Tracer {
 public:
   explicit Tracer(Step &step) : step(step) {}
@@ -56,6 +64,7 @@ private:
   void visit(aten::CallOp call);
   void visit(LaunchOp launch);
   void visit(ReadOp read);
+  void noteWidened(aten::CallOp call);
   void noteGradient(ParamOp param, Value value);
   void noteGradients(FlatSymbolRefAttr group, ValueRange gradients);
   Digest ofParam(StringRef name, Value value);
@@ -69,6 +78,7 @@ private:
 
   Step &step;
   DenseMap<Value, Digest> digests;
+  DenseMap<Value, SmallVector<Widened, 2>> widened; // of products and their views; the value last
   DenseMap<Type, Digest> types;
   DenseMap<Attribute, Digest> attributes;
   /// By name, so that their order does not matter.
@@ -142,8 +152,12 @@ SmallVector<Digest> Tracer::ofCall(StringAttr callee, ArrayAttr arguments,
 void Tracer::visit(aten::CallOp call) {
   auto known =
       llvm::map_to_vector(call.getOperands(), [&](Value operand) { return ofValue(operand); });
+  noteWidened(call);
   SmallVector<Digest> results;
-  if (std::optional<SplitCall> split = splitCall(call)) {
+  if (auto product = widened.find(call.getNumOperands() > 0 ? call.getOperand(0) : Value());
+      product != widened.end() && isCastToFloat(call)) {
+    results.push_back(product->second.back().digest);
+  } else if (std::optional<SplitCall> split = splitCall(call)) {
     Builder builder(call.getContext());
     for (const SplitCall::Part &part : split->parts) {
       auto operands = llvm::map_to_vector(part.operands, [&](unsigned i) { return known[i]; });
@@ -161,12 +175,41 @@ void Tracer::visit(aten::CallOp call) {
     digests[result] = digest;
 }
 
+void Tracer::noteWidened(aten::CallOp call) {
+  SmallVector<Widened, 2> found;
+  auto digest = [&](StringAttr callee, ArrayAttr arguments, ArrayRef<Digest> operands) {
+    Type type = widen(call.getResult(0).getType());
+    return ofCall(callee, arguments, call.getRng(), operands, type).front();
+  };
+  if (isNarrowProduct(call)) {
+    auto operands =
+        llvm::map_to_vector(call.getOperands(), [&](Value operand) { return ofValue(operand); });
+    found.push_back({call, digest(getWideCallee(call), getWideArguments(call), operands)});
+  } else if (isWholeView(call)) {
+    found = widened.lookup(call.getOperand(0));
+    if (found.size() > 1 && areInverse(found.back().call, call))
+      found.pop_back();
+    else if (!found.empty())
+      found.push_back(
+          {call, digest(call.getCalleeAttr(), call.getArgsAttr(), found.back().digest)});
+  }
+  // The values of a kernel's body are others at each launch.
+  for (Value result : call.getResults())
+    widened.erase(result);
+  if (!found.empty())
+    widened[call.getResult(0)] = std::move(found);
+}
+
 /// What a generated kernel computes are the calls of its body.
 void Tracer::visit(LaunchOp launch) {
   KernelOp kernel = launch.getDeclaration();
   Block &body = kernel.getBody().front();
-  for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), launch.getOperands()))
+  for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), launch.getOperands())) {
     digests[argument] = ofValue(operand);
+    widened[argument] = widened.lookup(operand);
+    if (widened[argument].empty())
+      widened.erase(argument);
+  }
   for (auto call : body.getOps<aten::CallOp>())
     visit(call);
   for (auto [result, yielded] : llvm::zip_equal(launch.getResults(), kernel.getYielded()))
@@ -227,7 +270,10 @@ void Tracer::visit(Operation &op) {
           digests[result] = ofParam(name.getValue(), result);
       })
       .Case([&](FetchWaitOp wait) {
-        digests[wait.getResult()] = ofValue(skipHostCopies(wait.getResult()));
+        Value stored = skipHostCopies(wait.getResult());
+        digests[wait.getResult()] = ofValue(stored);
+        if (auto product = widened.find(stored); product != widened.end())
+          widened[wait.getResult()] = SmallVector<Widened, 2>(product->second);
       })
       .Case([&](GradOp grad) {
         if (ParamOp param = step.paramByName.lookup(grad.getParamAttr().getAttr()))

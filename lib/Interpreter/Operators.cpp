@@ -7,13 +7,27 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
+#include <torch/library.h>
 
 #include <stdexcept>
 
 using namespace mlir;
 using namespace fsdp;
+
+/// Products that are stored in another dtype: torch has them for CUDA alone.
+TORCH_LIBRARY_IMPL(aten, CPU, library) {
+  library.impl("mm.dtype", [](const at::Tensor &left, const at::Tensor &right, at::ScalarType out) {
+    return at::mm(left.to(out), right.to(out));
+  });
+  library.impl("bmm.dtype",
+               [](const at::Tensor &left, const at::Tensor &right, at::ScalarType out) {
+                 return at::bmm(left.to(out), right.to(out));
+               });
+}
 
 std::string fsdp::interpreter::getInputName(InputOp input) {
   std::string name = input.getName().str();

@@ -4,6 +4,10 @@
 #include "TestTensors.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -153,4 +157,29 @@ TEST(Interpret, ReportsWrongTypes) {
   EXPECT_EQ(llvm::toString(step.takeError()),
             "'t.default' yields Float of sizes [4, 4], strides [1, 4], offset 0, but its type is "
             "tensor<4x4xf32>");
+}
+
+// torch has products that are stored in another dtype for CUDA alone: the interpreter adds up and
+// stores in fp32, which bf16 could not hold.
+TEST(InterpretProductTest, StoresBf16ProductsInFp32) {
+  mlir::MLIRContext context;
+  context.loadDialect<aten::AtenDialect, FsdpDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
+    module attributes {fsdp.target = #fsdp.target<cuda>} {
+      func.func @step() -> tensor<f32> {
+        %a = fsdp.input "a" : tensor<3x8xbf16>
+        %b = fsdp.input "b" : tensor<8x5xbf16>
+        %c = aten.call "mm.dtype"(%a, %b, f32) fwd in "" : (tensor<3x8xbf16>, tensor<8x5xbf16>) -> tensor<3x5xf32>
+        %loss = aten.call "sum.default"(%c, none) fwd in "" : (tensor<3x5xf32>) -> tensor<f32>
+        return %loss : tensor<f32>
+      }
+    })",
+                                                        &context);
+  ASSERT_TRUE(module);
+  seedGenerator(7);
+  at::Tensor a = at::randn({3, 8}).to(at::kBFloat16), b = at::randn({8, 5}).to(at::kBFloat16);
+  llvm::Expected<StepValues> step = interpreter::interpretStep(*module, {}, {{"a", a}, {"b", b}});
+  ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
+  EXPECT_TRUE(isBitwiseEqual(step->loss, at::mm(a.to(at::kFloat), b.to(at::kFloat)).sum()));
+  EXPECT_FALSE(isBitwiseEqual(step->loss, at::mm(a, b).to(at::kFloat).sum()));
 }

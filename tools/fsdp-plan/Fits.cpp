@@ -25,12 +25,15 @@ static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
   PipelineOptions pipeline;
   pipeline.config = sweep.config;
   pipeline.mesh = describeMesh(sweep, size);
-  pipeline.recompute = options.recompute;
   if (sweep.microbatches.front() > 1) {
     pipeline.microbatches = sweep.microbatches.front();
     pipeline.gradientSync = sweep.gradientSync.front();
   }
   bool isCapped = phase == ModulePhase::Planned;
+  if (isCapped || options.recompute != RecomputePolicy::Auto)
+    pipeline.recompute = options.recompute;
+  else
+    pipeline.recompute = RecomputePolicy::Cheap;
   if (isCapped || options.offload != OffloadPolicy::Auto)
     pipeline.offloadOptimizer = options.offload;
   if (isCapped || options.activations != OffloadPolicy::Auto)

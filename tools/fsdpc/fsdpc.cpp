@@ -350,8 +350,7 @@ int main(int argc, char **argv) {
          "cheap: the backward computes again what costs about as much to compute as to read, "
          "and nothing of it is kept; selected: also all of every block but products and attention; "
          "full: all but what enters a block; none: nothing; auto: cheap, and with --schedule auto "
-         "or "
-         "asap under a memory cap what is fastest. The bits are the same")
+         "or asap what is fastest and fits the memory cap, or the device. The bits are the same")
       ->check(CLI::IsMember({"auto", "cheap", "selected", "full", "none"}))
       ->capture_default_str();
   app.add_option("--offload-policy", options.offloadPolicy,

@@ -9,8 +9,18 @@
 
 #include "fsdp/Plan/Abi.h"
 
+#include <ATen/ops/mm.h>
+#include <torch/library.h>
+
 #include <cstdio>
 #include <dlfcn.h>
+
+/// Of plans for CUDA, where torch has it.
+TORCH_LIBRARY_IMPL(aten, CPU, library) {
+  library.impl("mm.dtype", [](const at::Tensor &left, const at::Tensor &right, at::ScalarType out) {
+    return at::mm(left.to(out), right.to(out));
+  });
+}
 
 extern "C" {
 const fsdp_plan *fsdp_recorded_plan = nullptr; // RecordedBackend.cpp finds it here

@@ -115,7 +115,20 @@ class RecordedTrain(unittest.TestCase):
             self.check(models.Config("llama", dim=32, layers=2), 2, fusion)
 
     def test_mixed_precision(self):
-        self.check(models.Config("llama", dim=32, layers=2, compute="bf16"), 2, "fast")
+        """Products store the gradients of weights in fp32, so that they are rounded once less."""
+        config = models.Config("llama", dim=32, layers=2, compute="bf16")
+        runs = {}
+        for fusion, count in (("off", 0), ("fast", 15)):
+            _, runs[fusion] = self.check(config, 2, fusion)
+            scheduled = (self.folder / "scheduled.mlir").read_text()
+            self.assertEqual(scheduled.count('"mm.dtype"'), count)
+        losses = [[float.fromhex(loss) for ranks, _ in runs[fusion][0] for loss in ranks] for fusion in runs]
+        torch.testing.assert_close(*losses, rtol=2**-6, atol=0)
+        self.assertNotEqual(*losses)
+
+    def test_mixed_precision_of_microbatches(self):
+        self.check(models.Config("llama", dim=32, layers=2, compute="bf16", batch=2), 2, "fast", "microbatches=2")
+        self.assertIn('"mm.dtype"', (self.folder / "scheduled.mlir").read_text())
 
     def test_narrow_shards(self):
         """They are updated in fp32 here, operator by operator on a CPU."""
