@@ -29,7 +29,8 @@ import operators
 import overlap
 import runs
 
-CUDA_STEPS, CPU_STEPS = 14, 4
+#: A GPU at its power limit changes its clock from step to step.
+CUDA_STEPS, CPU_STEPS = 30, 4
 #: No single run takes that long on a GPU.
 LONGEST_S = 75
 #: Steps before which caches, clocks and the captured graph settle.
@@ -149,18 +150,22 @@ class Checks:
             figures["skipped"] = "torch.compile on a CPU is another compiler"
             return
         for compiled in claims.COMPILED:
-            keys = [f"step {name} {compiled}" for name in claims.FUSED]
             try:
-                peer = figures[compiled] = self.run_fsdp2("step", "large-fsdp2", compiled)
+                figures[compiled] = self.run_fsdp2("step", "large-fsdp2", compiled)
             except runs.Failed as error:
                 figures[compiled] = {"error": str(error)}
-                for key in (*keys, f"memory large-fused {compiled}"):
-                    self.table.failed(key, str(error))
+                for row in claims.beside_compiled(compiled):
+                    self.table.failed(row, str(error))
                 continue
-            for key, name in zip(keys, claims.FUSED):
-                if name in self.ours:
-                    self.table.measured(key, self.ours[name]["step_ms"] / peer["step_ms"])
-            self.compare_memory(f"memory large-fused {compiled}", "large-fused", peer)
+            self.compare_memory(f"memory {claims.SMALL} {compiled}", claims.SMALL, figures[compiled])
+        # Ours once more behind them: the device is as warm then.
+        figures["again"] = {name: self.runner.run(name, self.steps).step_ms(self.skip)
+                            for name in claims.FUSED if name in self.ours}  # fmt: skip
+        for name, again in figures["again"].items():
+            mean = (self.ours[name]["step_ms"] + again) / 2
+            for compiled in claims.COMPILED:
+                if "step_ms" in figures[compiled]:
+                    self.table.measured(f"step {name} {compiled}", mean / figures[compiled]["step_ms"])
 
     def compare(self):
         """The claims on ours beside FSDP2's, as far as both are known."""
@@ -218,8 +223,8 @@ class Checks:
 
 
 #: Parts in order of worth, with the seconds that each may need on a GPU.
-PARTS = {"ladder": 50, "operators": 25, "curve": 35, "replay": 15, "fast": 60, "reference": 40, "overlapped": 20,
-         "bandwidth": 10, "compiled": 75, "bare": 35}  # fmt: skip
+PARTS = {"ladder": 50, "operators": 20, "curve": 30, "replay": 15, "fast": 85, "reference": 45, "overlapped": 15,
+         "bandwidth": 10, "compiled": 85, "bare": 40}  # fmt: skip
 #: Parts that one call is for, where a call may not take long enough for all.
 STAGES = {"contact": ("ladder", "operators"), "numbers": ("curve", "replay", "fast", "bandwidth"),
           "baselines": ("reference", "overlapped", "compiled", "bare")}  # fmt: skip
