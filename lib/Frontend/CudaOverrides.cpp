@@ -40,6 +40,9 @@ struct Attention {
   int64_t queries() const { return q.size(2); }
   int64_t keys() const { return k.size(2); }
   bool hasMask() const { return mask && mask->defined(); }
+  bool needsMaskGradient() const {
+    return at::GradMode::is_enabled() && hasMask() && mask->requires_grad();
+  }
   bool isHalf() const { return q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16; }
   /// Four dimensions, none empty, the last one without gaps; heads that k and v have in common.
   bool isRegular() const {
@@ -53,12 +56,19 @@ struct Attention {
 };
 } // namespace
 
+/// cuDNN has no gradient of a mask (which torch finds out in the backward). With a mask whose rows
+/// end in the middle of a tile of 128 its backward may give NaN (pytorch issue 196678).
+static bool fitsCudnnMask(const Attention &call) {
+  constexpr int64_t kTile = 128;
+  return !call.hasMask() || (!call.needsMaskGradient() && call.keys() % kTile != kTile / 2);
+}
+
 static bool fitsCudnn(const Attention &call, unsigned architecture) {
   const int64_t limit = architecture == 90 ? 256 : 128, head = call.q.size(-1),
                 valueHead = call.v.size(-1);
   return (architecture == 90 || architecture == 100) && call.isHalf() && head % 8 == 0 &&
          valueHead % 8 == 0 && head <= limit && valueHead <= limit && call.keys() != 1 &&
-         !(call.queries() == 1 && call.dropout > 0);
+         !(call.queries() == 1 && call.dropout > 0) && fitsCudnnMask(call);
 }
 
 static bool fitsFlash(const Attention &call) {
@@ -116,18 +126,23 @@ static Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v,
                         std::optional<double> scale, bool enableGqa) {
   const Attention call{q, k, v, mask, dropout, isCausal, enableGqa};
   OptionalTensor additive = makeAdditiveMask(mask, q.scalar_type());
+  // The efficient kernel wants the dtype of the queries, and cuDNN reads the mask as if it had it.
+  OptionalTensor narrow = additive;
+  if (call.hasMask())
+    narrow = additive->to(q.scalar_type());
   const bool needsGradient =
-      at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+      at::GradMode::is_enabled() &&
+      (q.requires_grad() || k.requires_grad() || v.requires_grad() || call.needsMaskGradient());
   if (call.isRegular()) {
     if (fitsCudnn(call, architecture))
       return std::get<0>(at::_scaled_dot_product_cudnn_attention(
-          q, k, v, additive, needsGradient, dropout, isCausal, /*return_debug_mask=*/false, scale));
+          q, k, v, narrow, needsGradient, dropout, isCausal, /*return_debug_mask=*/false, scale));
     if (fitsFlash(call))
       return flash(call, scale);
     if (fitsEfficient(call))
       return std::get<0>(at::_scaled_dot_product_efficient_attention(
-          q, repeatHeads(k, q.size(1)), repeatHeads(v, q.size(1)),
-          makeEfficientMask(call, additive), needsGradient, dropout, isCausal, scale));
+          q, repeatHeads(k, q.size(1)), repeatHeads(v, q.size(1)), makeEfficientMask(call, narrow),
+          needsGradient, dropout, isCausal, scale));
   }
   return std::get<0>(at::_scaled_dot_product_attention_math(q, k, v, additive, dropout, isCausal,
                                                             {}, scale, enableGqa));

@@ -286,6 +286,29 @@ TEST(Capture, KernelsOfGpus) {
   }
 }
 
+// With cuDNN's attention at hand, masks that it has no gradient of or errs with are the efficient
+// kernel's; every mask has the dtype of the queries.
+TEST(Capture, MasksOfOthers) {
+  mlir::MLIRContext context;
+  CaptureOptions options = makeOptions("MasksOfOthers.pt", {"x:f32[2,64,16]"});
+  options.target = Target::Cuda;
+  options.cudaArchitecture = 90;
+  options.paramDtype = "bf16";
+  auto module = capture(options, context);
+  ASSERT_TRUE(module);
+  std::vector<std::string> forward;
+  module->walk([&](aten::CallOp call) {
+    llvm::StringRef name = call.getBaseName();
+    if (!name.consume_front("_scaled_dot_product_") || name.ends_with("_backward"))
+      return;
+    forward.push_back(name.str());
+    auto mask = mlir::cast<mlir::RankedTensorType>(call.getOperand(3).getType());
+    EXPECT_TRUE(mask.getElementType().isBF16());
+  });
+  EXPECT_EQ(forward, (std::vector<std::string>{"efficient_attention", "efficient_attention",
+                                               "cudnn_attention"}));
+}
+
 // Heads of another number of dimensions get zeros for flash attention, and keep their scale.
 TEST(Capture, PaddedHeads) {
   mlir::MLIRContext context;

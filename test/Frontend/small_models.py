@@ -249,6 +249,26 @@ class NarrowHeads(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).float().sum()
 
 
+class MasksOfOthers(nn.Module):
+    """Masks that cuDNN's attention does not take: one that is learned, and rows that end within a tile; and one in
+    fp32, of which it would read other numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+        self.learned = nn.Parameter(torch.zeros(16, 16))
+        self.register_buffer("short", torch.ones(64, 64, dtype=torch.bool).tril())
+        self.register_buffer("wide", torch.zeros(16, 16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(2, 64, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=self.short)
+        q, k, v = q[:, :, :16], k[:, :, :16], v[:, :, :16]
+        b = F.scaled_dot_product_attention(q, k, v, attn_mask=self.learned)
+        c = F.scaled_dot_product_attention(q, k, v, attn_mask=self.wide.float())
+        return a.float().sum() + (b + c).float().sum()
+
+
 TABLE = torch.linspace(0.0, 1.0, 2048)
 
 
@@ -358,4 +378,4 @@ REFUSED = [
     Item, MixedProduct, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
-WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, UnusedInput, Readers]
+WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers]
