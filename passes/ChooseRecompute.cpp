@@ -318,11 +318,14 @@ FailureOr<Candidate> ChooseRecomputePass::choose(int64_t capBytes) {
 
 /// What an arena may have where the user says nothing; none where the device's memory is unknown.
 std::optional<int64_t> ChooseRecomputePass::getDeviceBytes() {
+  constexpr int64_t kUnknownPart = 32; // of the memory, for temporaries that nothing has measured
   const cost::CostModel &costs = search->getCosts();
   if (costs.getMemoryBytes() == 0)
     return std::nullopt;
-  return costs.getMemoryBytes() - costs.getReservedBytes() -
-         cost::findTemporaries(getOperation(), costs).scratchBytes;
+  const cost::Temporaries temporaries = cost::findTemporaries(getOperation(), costs);
+  const int64_t unknownBytes = temporaries.areKnown() ? 0 : costs.getMemoryBytes() / kUnknownPart;
+  return costs.getMemoryBytes() - costs.getReservedBytes() - temporaries.scratchBytes -
+         unknownBytes;
 }
 
 /// `cheap`, unless nothing is faster and fits the device.

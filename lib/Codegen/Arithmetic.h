@@ -41,7 +41,7 @@ public:
   Value exp(Value x) const;
   /// log(x) of a normal number or a NaN, within 1 ulp.
   Value log(Value x) const;
-  /// a / b, where b is at least 1 (or NaN); on GPUs within 2 ulp.
+  /// a / b, where b is at least 1 (or NaN); on GPUs within 2 ulp, and 0 where b is above 2^126.
   Value divByLarge(Value a, Value b) const;
   /// 1 / sqrt(x); on GPUs within 2 ulp.
   Value rsqrt(Value x) const;

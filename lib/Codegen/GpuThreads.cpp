@@ -33,7 +33,7 @@ private:
   GpuGrid writeByElements();
   GpuGrid writeByRows();
   bool combinesRows();
-  RowThreads shareRows(int64_t lanes);
+  RowThreads shareRows(int64_t vectors);
   void writeRow(ArrayRef<Value> bases, int64_t lanes);
   void ifAligned(int64_t lanes, function_ref<void(int64_t)> body);
   Value combineRow(Combine kind, Term term, int64_t lanes);
@@ -53,6 +53,7 @@ private:
   }
   Value constant(int32_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
   /// block * factor + rest, i32 numbers, as i64: divisions of what has 32 bits are cheaper.
+  /// `bound`: where what they count ends.
   Value count(Value block, int64_t factor, Value rest, int64_t bound);
   /// Calls `body` at the builder's place under a condition.
   void onlyIf(Value condition, function_ref<void()> body) {
@@ -131,15 +132,13 @@ bool ThreadWriter::combinesRows() {
   });
 }
 
-/// A thread has as few vectors of a row as there are threads for, and if it can be all threads have
-/// as many, so that what they read is kept in registers.
-RowThreads ThreadWriter::shareRows(int64_t lanes) {
-  int64_t shortest = sizes.back();
-  forSegments([&](int64_t begin, int64_t end) { shortest = std::min(shortest, end - begin); });
-  const int64_t vectors = std::max<int64_t>(1, shortest / lanes);
+/// Of rows whose shortest segment has so many vectors. A thread has as few as there are threads
+/// for, and if it can be all threads have as many, so that what they read is kept in registers.
+RowThreads ThreadWriter::shareRows(int64_t vectors) {
+  const bool combines = combinesRows();
   int64_t ofRow = 0;
   if (vectors < 2 * kWarp) {
-    ofRow = combinesRows() ? kWarp : std::min<int64_t>(kWarp, llvm::bit_floor<uint64_t>(vectors));
+    ofRow = combines ? kWarp : std::min<int64_t>(kWarp, llvm::bit_floor<uint64_t>(vectors));
   } else {
     for (int64_t most : {kManyThreads, kMostThreads})
       for (int64_t each = 1; each <= kMostVectors && ofRow == 0; ++each)
@@ -151,7 +150,7 @@ RowThreads ThreadWriter::shareRows(int64_t lanes) {
   }
   int64_t rows = kBlock % ofRow == 0 ? kBlock / ofRow : 1;
   // All threads of a block meet.
-  if (ofRow > kWarp && combinesRows() && getOuterSize() % rows != 0)
+  if (ofRow > kWarp && combines && getOuterSize() % rows != 0)
     rows = 1;
   return {ofRow, rows};
 }
@@ -264,7 +263,7 @@ GpuGrid ThreadWriter::writeByRows() {
   // Where threads of a warp meet, all of them are to have some of the shortest segment.
   const int64_t together =
       chooseLanes(std::max<int64_t>(1, combinesRows() ? shortest / kWarp : shortest));
-  threads = shareRows(together);
+  threads = shareRows(std::max<int64_t>(1, shortest / together));
   Value rowOfBlock = constant(0), inRow = thread;
   if (threads.rows > 1) {
     Value ofRow = constant(static_cast<int32_t>(threads.ofRow));

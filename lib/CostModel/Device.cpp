@@ -33,15 +33,15 @@
 //             clock (108 x 1.41 GHz, 148 x 1.97 GHz; h100: 132 x 1.98 GHz).
 //   rows      torch's softmax keeps rows of up to 48 KiB in shared memory. Logits of 128 KB a row
 //             are read three times by its forward and twice by its backward: measured. Generated
-//             kernels keep rows of 4 KiB and read those of 64 KB again: measured. A server core's
-//             second-level cache has 1 MiB.
+//             kernels take for rows of 64 KB about as long as if they read them again, measured:
+//             these fill the registers, and no other row is loaded meanwhile. Rows of 4 KiB do not.
+//             A server core's second-level cache has 1 MiB.
 //   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100: 4.0,
 //             64 GB/s). Copies of pinned memory reach about 0.85 of a direction (packet headers,
 //             requests). An estimate. Both directions run at once. A CPU's own memory is copied as
 //             any other.
-//   kernelNs  gaps between kernels that are queued ahead, and ramps. h100: kernels of 64 KB take 2
-//   to
-//             3 us, measured. Others: the same.
+//   kernelNs  gaps between kernels that are queued ahead, and ramps. h100: kernels of 64 KB take
+//             2 to 3 us, measured. Others: the same.
 //   cpu       one thread of a server core at 3 GHz with two 256-bit fused multiply-adds per cycle
 //             (32 f32 operations); 12 GB/s is what one core of a cloud machine copies at. torch's
 //             dispatch of one call: 0.8 us, measured. Estimates; a profile beats them.

@@ -56,8 +56,8 @@ struct Attention {
 };
 } // namespace
 
-/// cuDNN has no gradient of a mask (which torch finds out in the backward). With a mask whose rows
-/// end in the middle of a tile of 128 its backward may give NaN (pytorch issue 196678).
+/// cuDNN has no gradient of a mask. With a mask whose rows end in the middle of a tile of 128 its
+/// backward may give NaN (pytorch issue 196678).
 static bool fitsCudnnMask(const Attention &call) {
   constexpr int64_t kTile = 128;
   return !call.hasMask() || (!call.needsMaskGradient() && call.keys() % kTile != kTile / 2);

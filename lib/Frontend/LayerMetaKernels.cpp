@@ -277,11 +277,7 @@ void MetaKernels::addCudaAttention() {
           Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
 }
 
-/// torch's rule (create_grouped_gemm_output_tensor in ATen/native/GroupedMMUtils.h): rows begin at
-/// multiples of 16 bytes. The offsets say where groups end, in the dimension that both factors or
-/// the rows share.
-/// The places of the largest elements exist where a bag is a maximum alone. Source:
-/// EmbeddingBag.cu.
+/// The places of the largest elements exist only where a bag is a maximum. Source: EmbeddingBag.cu.
 void MetaKernels::addCudaBags() {
   auto bags = +[](const Tensor &weight, const Tensor &indices, const Tensor &offsets, bool,
                   int64_t mode, bool, const OptionalTensor &, bool includesLast, int64_t) {
@@ -298,6 +294,9 @@ void MetaKernels::addCudaBags() {
   replace("_embedding_bag_forward_only", bags);
 }
 
+/// torch's rule (create_grouped_gemm_output_tensor in ATen/native/GroupedMMUtils.h): rows begin at
+/// multiples of 16 bytes. The offsets say where groups end, in the dimension that both factors or
+/// the rows share.
 void MetaKernels::addGroupedProduct() {
   // On meta torch has the kernel of the CPU, which reads the offsets.
   replace(

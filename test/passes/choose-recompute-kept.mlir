@@ -11,7 +11,7 @@
 // Two blocks with squares that products of the backward read. To compute them again is cheap, and takes time: where
 // nothing is, the step is faster and fits, on the device as under a cap.
 // REMARK-DAG: Policy=none, PredictedNs={{.+}}, RecomputedBlocks=0
-// REMARK-DAG: remark: with nothing computed again the step takes {{[0-9.]+}} % less than by policy cheap, and fits the device: an arena of {{[0-9]+}} bytes, where there is room for 84111523840
+// REMARK-DAG: remark: with nothing computed again the step takes {{[0-9.]+}} % less than by policy cheap, and fits the device: an arena of {{[0-9]+}} bytes, where there is room for 81438998528
 // KEPT: fsdp.recompute = #fsdp.recompute<none, blocks = 0, for = time>
 // DEVICE: fsdp.group @g0 {{.*}} recomputed none decisions [#fsdp.decision<recomputed, "with nothing computed again {{.*}} fits the device: {{.*}}">]
 // CAP: fsdp.group @g0 {{.*}} recomputed none decisions [#fsdp.decision<recomputed, "with nothing computed again {{.*}} fits the memory cap">]
@@ -26,7 +26,7 @@
 // SOME: aten.call "mul.Tensor"(%[[X:mm.*]], %[[X]]) bwd in "l.0"
 
 // What does not fit the device, gains too little, or is on a device of unknown memory: cheap, in both blocks.
-// LARGE: fsdp.group @g0 {{.*}} "with nothing computed again the arena would have 86{{[0-9]+}} bytes, and the device has room for 84111523840"
+// LARGE: fsdp.group @g0 {{.*}} "with nothing computed again the arena would have 86{{[0-9]+}} bytes, and the device has room for 81438998528"
 // LITTLE: fsdp.group @g0 {{.*}} "with nothing computed again the step would take 0.{{[0-4]}} % less, too little for the memory"
 // CHEAP: aten.call "mul.Tensor"(%[[X:.+]], %[[X]]) bwd in "l.1"
 // CHEAP: aten.call "mul.Tensor"(%[[Y:.+]], %[[Y]]) bwd in "l.0"

@@ -178,11 +178,18 @@ class Package(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.path = self.folder / "model.pt2"
 
-    def capture(self, *flags):
+    def run_capture(self, status, *flags):
         tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
         process = subprocess.run([tool, self.path, *flags], capture_output=True, text=True)
-        self.assertEqual(process.returncode, 0, process.stderr)
-        return process.stdout
+        self.assertEqual(process.returncode, status, process.stderr)
+        return process
+
+    def capture(self, *flags):
+        return self.run_capture(0, *flags).stdout
+
+    def refused_capture(self, *flags):
+        """What a refusal says."""
+        return self.run_capture(1, *flags).stderr
 
     def tokens(self):
         return torch.randint(0, 16, (2, 4))
@@ -206,11 +213,8 @@ class Package(unittest.TestCase):
 
     def test_written_constant(self):
         fsdpc.export(Counting(), (torch.randn(2, 4),), self.path)
-        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
-        process = subprocess.run([tool, self.path], capture_output=True, text=True)
-        self.assertEqual(process.returncode, 1)
         self.assertIn("'calls' is written by the forward, but it is a constant: make it a buffer, "
-                      "by register_buffer(..., persistent=False)", process.stderr)  # fmt: skip
+                      "by register_buffer(..., persistent=False)", self.refused_capture())  # fmt: skip
 
     def test_views_of_other_strides(self):
         """What is a view where the model was exported is a copy where the target's strides are others."""
@@ -221,10 +225,7 @@ class Package(unittest.TestCase):
         self.assertRegex(self.capture("--target", "cuda"), copied)
         fsdpc.export(Flattening(writes=True), (x,), self.path)
         self.capture()
-        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
-        process = subprocess.run([tool, self.path, "--target", "cuda"], capture_output=True, text=True)
-        self.assertEqual(process.returncode, 1)
-        self.assertIn("writes to a view that does not exist on the target", process.stderr)
+        self.assertIn("writes to a view that does not exist on the target", self.refused_capture("--target", "cuda"))
 
     def test_methods(self):
         """Another method takes the batch, or a function that calls the model's."""

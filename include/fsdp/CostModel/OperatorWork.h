@@ -40,7 +40,7 @@ struct OperatorWork {
 /// elementwise, a reduction, or neither.
 OperatorWork countWork(aten::CallOp call);
 
-/// A generated kernel's: it moves its operands and results once, and reads long rows again for each
+/// A generated kernel's: it moves its operands and results once. Long rows count again for each
 /// reduction of its body and for what it stores afterwards.
 OperatorWork countWork(LaunchOp launch);
 
