@@ -157,7 +157,7 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     perhaps.) In f32 it also takes reciprocals, reciprocal square roots, small powers, dropout's backward,
     and on x86-64 sums and means of rows in torch's order. On x86-64 it also takes exp, sigmoid, tanh, silu
     and sqrt in bf16 and f16, and the backwards of sigmoid, tanh and silu in bf16. On GPUs `fusion=exact`
-    says where kernels round, and rows are added up in the order of a warp's lanes.
+    says where kernels round, and rows are added up in the order of threads.
 
     `fusion=fast` takes all these operators in f32, bf16 and f16. It also takes gelu and its backward,
     `_log_softmax` and its backward, the backward of `nll_loss`, `logsumexp`, and the `gather` of one number of

@@ -224,8 +224,9 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     be the fastest that fits `memory-cap`.
 
     Without a cap, on a device whose memory is known, `cheap` is taken unless `none` takes at least half a
-    hundredth less time, and its arena fits the memory less what driver and libraries take. The root
-    follows `none` where all blocks do.
+    hundredth less time, and its arena fits the memory less what driver and libraries take, and less a
+    32nd of it where no profile says what operators allocate beside the arena. The root follows `none`
+    where all blocks do.
 
     Under a cap recomputation begins with `none`; block by block it becomes `cheap`. Then it grows by
     steps. A step takes one block from its policy to the next one on the lower
