@@ -46,6 +46,10 @@ static bool isActivationCopy(Operation &op) {
   return isa<StoreStartOp, StoreWaitOp, FetchStartOp, FetchWaitOp>(op) && !getGroupOf(&op);
 }
 
+bool fsdp::endsWindow(Operation &op) {
+  return !isa<CallOp, aten::ConstantOp>(op) && !isActivationCopy(op);
+}
+
 FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(rounding) {
   unsigned begin = 0;
   auto endWindow = [&] {
@@ -54,14 +58,15 @@ FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(
   };
   for (Operation &op : step.getBody().front()) {
     auto call = dyn_cast<CallOp>(op);
-    if (!call && !isa<aten::ConstantOp>(op) && !isActivationCopy(op))
+    if (endsWindow(op))
       endWindow();
     positions[&op] = operations.size();
     operations.push_back(&op);
     windowBegins.push_back(begin);
     if (call && !isGradientCast(call) &&
         (codegen::isElementwise(call, rounding) || codegen::isRowReduction(call, rounding) ||
-         codegen::isRowOperator(call, rounding) || isFloatConcatenation(call)))
+         codegen::isRowOperator(call, rounding) || codegen::isColumnSum(call, rounding) ||
+         isFloatConcatenation(call)))
       owners[call] = kUnplaced;
   }
   endWindow();
@@ -204,8 +209,9 @@ static bool isSameDomain(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
 /// The domain that a cluster has with the call; none if it cannot join.
 std::optional<SmallVector<int64_t>> FusionClusters::join(const FusionCluster &cluster,
                                                          CallOp call) const {
-  bool isReduction = codegen::isRowReduction(call, rounding);
-  SmallVector<int64_t> own(getShape(isReduction ? call.getOperand(0) : call.getResult(0)));
+  Value shaped = codegen::getDomainValue(call, rounding);
+  bool isReduction = shaped != call.getResult(0);
+  SmallVector<int64_t> own(getShape(shaped));
   if (isSameDomain(own, cluster.domain))
     return own;
   // One number for each row of the cluster.
@@ -240,8 +246,7 @@ void FusionClusters::unite(const Union &all, ArrayRef<int64_t> domain) {
 
 /// A cluster that reads an operand of the call, and can be one with it.
 std::optional<FusionClusters::Number> FusionClusters::findBeside(CallOp call) const {
-  bool isReduction = codegen::isRowReduction(call, rounding);
-  ArrayRef<int64_t> own = getShape(isReduction ? call.getOperand(0) : call.getResult(0));
+  ArrayRef<int64_t> own = getShape(codegen::getDomainValue(call, rounding));
   for (Value operand : call.getOperands()) {
     auto found = besides.find(operand);
     if (getShape(operand) != own || found == besides.end())
@@ -291,8 +296,7 @@ std::optional<SmallVector<int64_t>> FusionClusters::getCommonDomain(ArrayRef<Num
 }
 
 void FusionClusters::place(CallOp call) {
-  bool isReduction = codegen::isRowReduction(call, rounding);
-  SmallVector<int64_t> domain(getShape(isReduction ? call.getOperand(0) : call.getResult(0)));
+  SmallVector<int64_t> domain(getShape(codegen::getDomainValue(call, rounding)));
   Union all{.parts = {}, .added = call};
   auto take = [&](ArrayRef<Number> parts) {
     Union more = all;

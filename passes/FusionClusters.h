@@ -36,6 +36,9 @@ struct FusionCluster {
 /// gradient was before it is asked for by name.
 bool isGradientCast(aten::CallOp call);
 
+/// True for an operation that no call moves past.
+bool endsWindow(mlir::Operation &op);
+
 class FusionClusters {
 public:
   FusionClusters(mlir::func::FuncOp step, Rounding rounding);

@@ -3,8 +3,10 @@
 #include "passes/FusionSplits.h"
 
 #include "fsdp/Analysis/SplitCalls.h"
+#include "fsdp/Codegen/Rearrangement.h"
 #include "fsdp/Codegen/ScalarCode.h"
 #include "mlir/IR/Builders.h"
+#include "passes/FusionClusters.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -27,18 +29,37 @@ static SmallVector<CallOp> addParts(CallOp call, const SplitCall &split,
   return parts;
 }
 
+/// True if a kernel of the same window computes what is summed; `computed` are the calls of that.
+static bool isComputed(Value summed, const llvm::SmallPtrSetImpl<Operation *> &computed) {
+  auto call = summed.getDefiningOp<CallOp>();
+  for (; call && codegen::isRowRegrouping(call); call = call.getOperand(0).getDefiningOp<CallOp>())
+    ;
+  return call && computed.contains(call);
+}
+
 void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
-  for (CallOp call : llvm::to_vector(step.getOps<CallOp>())) {
-    const bool isLoss = isLossOfRows(call);
+  llvm::SmallPtrSet<Operation *, 32> computed; // by kernels, since the last that ends a window
+  for (Operation &op : llvm::make_early_inc_range(step.getBody().front())) {
+    auto call = dyn_cast<CallOp>(op);
+    if (endsWindow(op))
+      computed.clear();
+    if (!call)
+      continue;
+    if (!isGradientCast(call) &&
+        (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding)))
+      computed.insert(call);
+    const bool isLoss = isLossOfRows(call), isOfColumns = isLargeSumOfColumns(call);
     auto rows = isLoss ? call.getOperand(0).getDefiningOp<CallOp>() : CallOp();
     if (isLoss && !(rows && codegen::isRowOperator(rows, rounding)))
+      continue;
+    if (isOfColumns && (rounding != Rounding::Fast || !isComputed(call.getOperand(0), computed)))
       continue;
     std::optional<SplitCall> split = splitCall(call);
     if (!split)
       continue;
     SmallVector<Value> values;
     SmallVector<CallOp> parts = addParts(call, *split, values);
-    if (!isLoss && !codegen::isRowReduction(parts.front(), rounding)) {
+    if (!isLoss && !isOfColumns && !codegen::isRowReduction(parts.front(), rounding)) {
       for (CallOp part : llvm::reverse(parts))
         part.erase();
       continue;

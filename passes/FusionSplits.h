@@ -11,7 +11,8 @@ namespace fsdp {
 /// Splits calls as fsdp/Analysis/SplitCalls.h says, where a kernel of this rounding may hold a
 /// part. Of an nll_loss of probabilities that a kernel computes, that kernel may hold the lookup:
 /// it stores one number for each row then. Of a sum of rows that drops the last dimension, a kernel
-/// may hold the sum that keeps it.
+/// may hold the sum that keeps it; of one over all rows of what a fast kernel computes, the sums of
+/// chunks.
 void splitCalls(mlir::func::FuncOp step, Rounding rounding);
 
 } // namespace fsdp

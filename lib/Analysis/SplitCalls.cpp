@@ -33,6 +33,57 @@ bool fsdp::isLossOfRows(CallOp call) {
          });
 }
 
+/// How many chunks a tensor of so many rows is summed in; 0 for none. Each is one thread block's of
+/// a GPU, whose threads have a vector of each row or a few: about as many as such a device runs at
+/// once. They have enough rows that what the chunks' sums take is little beside the tensor, and few
+/// enough for a sum of one after another.
+static int64_t chooseChunks(int64_t rows, int64_t columns) {
+  constexpr int64_t kNumbersAtOnce = 1 << 20, kBlocksAtOnce = 128, kLeastRows = 8, kMostRows = 64;
+  const int64_t most = std::max({kNumbersAtOnce / columns, kBlocksAtOnce, rows / kMostRows});
+  for (int64_t chunks = std::min(most, rows / kLeastRows); chunks > most / 2; --chunks)
+    if (rows % chunks == 0)
+      return chunks;
+  return 0;
+}
+
+namespace {
+/// The rows and columns of a sum over all dimensions but the last.
+struct SumOfColumns {
+  int64_t rows = 1, columns = 1;
+};
+} // namespace
+
+static std::optional<SumOfColumns> matchSumOfColumns(CallOp call) {
+  constexpr size_t kDimensions = 1, kDtype = 3, kArguments = 4;
+  if (call.getCallee() != "sum.dim_IntList" || call.getNumOperands() != 1 ||
+      call.getNumResults() != 1 || call.getArgs().size() != kArguments ||
+      !isa<UnitAttr>(call.getArgs()[kDtype]))
+    return std::nullopt;
+  auto dimensions = dyn_cast<DenseI64ArrayAttr>(call.getArgs()[kDimensions]);
+  RankedTensorType source = getType(call.getOperand(0)), result = getType(call.getResult(0));
+  if (!dimensions || !source || !result || source.getRank() < 2 || !isContiguous(source) ||
+      !isContiguous(result) || source.getElementType() != result.getElementType() ||
+      source.getShape().back() < 2 || source.getNumElements() == 0)
+    return std::nullopt;
+  Type element = source.getElementType();
+  if (!element.isF32() && !element.isBF16() && !element.isF16())
+    return std::nullopt;
+  SmallVector<int64_t> summed(dimensions.asArrayRef());
+  for (int64_t &dimension : summed)
+    dimension += dimension < 0 ? source.getRank() : 0;
+  llvm::sort(summed);
+  if (summed != llvm::to_vector(llvm::seq<int64_t>(0, source.getRank() - 1)))
+    return std::nullopt;
+  SumOfColumns sum{.columns = source.getShape().back()};
+  sum.rows = source.getNumElements() / sum.columns;
+  return sum;
+}
+
+bool fsdp::isLargeSumOfColumns(CallOp call) {
+  std::optional<SumOfColumns> sum = matchSumOfColumns(call);
+  return sum && chooseChunks(sum->rows, sum->columns) > 0;
+}
+
 namespace {
 /// Adds parts one after another.
 class Splitter {
@@ -42,6 +93,7 @@ public:
   }
   SplitCall splitLoss();
   SplitCall splitSum();
+  SplitCall splitColumns(const SumOfColumns &sum);
 
 private:
   /// The first result. `arguments`: null at the places of operands.
@@ -128,6 +180,31 @@ SplitCall Splitter::splitSum() {
   return std::move(made);
 }
 
+/// What is rounded ends in a view: a cast that is the last call would be taken for one of the
+/// gradient's (GradientRounding.h).
+SplitCall Splitter::splitColumns(const SumOfColumns &sum) {
+  const int64_t chunks = chooseChunks(sum.rows, sum.columns);
+  RankedTensorType type = getType(call.getResult(0));
+  Type element = type.getElementType(), f32 = builder.getF32Type();
+  const SmallVector<int64_t> cut{chunks, sum.rows / chunks, sum.columns};
+  auto integers = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
+  const Attribute none = builder.getUnitAttr(), no = builder.getBoolAttr(false);
+  auto addSum = [&](unsigned value, int64_t dimension, Attribute dtype, ArrayRef<int64_t> shape) {
+    return add("sum.dim_IntList", value, {nullptr, integers(dimension), no, dtype},
+               RankedTensorType::get(shape, f32));
+  };
+  unsigned value =
+      add("view.default", 0, {nullptr, integers(cut)}, RankedTensorType::get(cut, element));
+  value = addSum(value, 1, TypeAttr::get(f32), {chunks, sum.columns});
+  value = addSum(value, 0, TypeAttr::get(f32), sum.columns); // not to be split itself
+  if (element != f32)
+    value = add("_to_copy.default", value,
+                {nullptr, TypeAttr::get(element), none, none, none, no, none},
+                RankedTensorType::get(sum.columns, element));
+  made.results = {add("view.default", value, {nullptr, integers(type.getShape())}, type)};
+  return std::move(made);
+}
+
 /// Of the last of several dimensions, which the result does not have.
 static bool isSumOfRows(CallOp call) {
   const StringRef callee = call.getCallee();
@@ -147,5 +224,7 @@ std::optional<SplitCall> fsdp::splitCall(CallOp call) {
     return Splitter(call).splitLoss();
   if (isSumOfRows(call))
     return Splitter(call).splitSum();
+  if (isLargeSumOfColumns(call))
+    return Splitter(call).splitColumns(*matchSumOfColumns(call));
   return std::nullopt;
 }

@@ -33,6 +33,7 @@ private:
   CpuWork writeByElements(Value begin, Value end);
   CpuWork writeByRows(Value begin, Value end);
   void writeRow(ArrayRef<Value> bases);
+  void writeChunk(Value chunk);
   Value combineRow(Combine kind, Term term);
   Value combineColumns(Combine kind, Term term, Value first, int64_t columns);
   Value combineBuffer(Combine kind, int64_t columns);
@@ -185,8 +186,24 @@ void LoopWriter::writeRow(ArrayRef<Value> bases) {
 }
 
 CpuWork LoopWriter::writeByRows(Value begin, Value end) {
-  forEach(begin, end, [&](Value unit) { writeRow(getBases(unit)); });
-  return {getOuterSize(), std::max<int64_t>(1, kGrain / sizes.back())};
+  const int64_t rows = std::max<int64_t>(1, shape.getChunkRows());
+  if (shape.getChunkRows() == 0)
+    forEach(begin, end, [&](Value unit) { writeRow(getBases(unit)); });
+  else
+    forEach(begin, end, [&](Value chunk) { writeChunk(chunk); });
+  return {getOuterSize() / rows, std::max<int64_t>(1, kGrain / (rows * sizes.back()))};
+}
+
+/// The rows of a chunk add to the sums of its columns one after another.
+void LoopWriter::writeChunk(Value chunk) {
+  Value first = scale(chunk, shape.getChunkRows());
+  forColumnSums([&](size_t i) {
+    Value begin = scale(chunk, sizes.back());
+    forEach(begin, add(begin, integer(sizes.back())),
+            [&](Value index) { store(i, index, code.number(0)); });
+  });
+  forEach(first, add(first, integer(shape.getChunkRows())),
+          [&](Value row) { writeRow(getBases(row, chunk)); });
 }
 
 /// void name(void *const *tensors, int64_t begin, int64_t end)

@@ -12,10 +12,19 @@ using namespace fsdp::codegen;
 
 /// Threads of a block, where a row does not need more or fewer.
 static constexpr int64_t kBlock = 256;
-/// Threads that share a row: at most so many, and rather not more than the first.
+/// Threads that share a row: at most so many, and rather not more than the first. Blocks of more do
+/// not run beside each other on a multiprocessor, and none computes while another waits for memory.
 static constexpr int64_t kManyThreads = 512, kMostThreads = 1024;
+/// Vectors of rows that several blocks at once read again from the multiprocessor's cache; of
+/// longer ones fewer are to be in the device's.
+static constexpr int64_t kMostReread = 8192;
 /// Vectors of a row that a thread may have, and those of all tensors that it may keep in registers.
 static constexpr int64_t kMostVectors = 8, kMostKept = 16;
+/// Threads of a multiprocessor for which chunks of rows are cut (chooseChunks of SplitCalls.cpp): a
+/// device has all chunks at once then, and none waits for a second turn.
+static constexpr int64_t kThreadsAtOnce = 1024;
+/// Sums of columns that a thread may keep in registers.
+static constexpr int64_t kMostSums = 32;
 
 namespace {
 /// How threads share the rows.
@@ -35,13 +44,20 @@ private:
   bool combinesRows();
   RowThreads shareRows(int64_t vectors);
   void writeRow(ArrayRef<Value> bases, int64_t lanes);
+  void writeChunk(Value chunk, int64_t lanes);
+  void addToColumns(size_t i, Value index, ArrayRef<Value> numbers) override;
   void ifAligned(int64_t lanes, function_ref<void(int64_t)> body);
+  /// Rows, or chunks of them, that the same threads compute.
+  int64_t getUnits() const { return getOuterSize() / std::max<int64_t>(1, shape.getChunkRows()); }
   Value combineRow(Combine kind, Term term, int64_t lanes);
   Value combineThreads(Combine kind, Value own);
   /// Of a thread's columns of a row the first of each vector, and of its segment. What `body`
   /// returns it is given for the next one, and the last is the result.
   using Fold = function_ref<Value(Value column, int64_t segment, Value known)>;
   Value foldColumns(int64_t lanes, Value initial, Fold body);
+  /// How many vectors of a segment's row each thread has, if these are written one after another; 0
+  /// for a loop.
+  int64_t countSteps(int64_t lanes, int64_t columns);
   /// A register that says which block or thread this is, as i32.
   Value getIndexOf(StringRef which) {
     return intrinsic(("llvm.nvvm.read.ptx.sreg." + which).str(), builder.getI32Type(), {});
@@ -71,6 +87,11 @@ private:
   Value thread;          // i32: of the block
   Value threadOfRow;     // i64
   unsigned meetings = 0; // of the threads of a block
+  Value turn;            // i32: 0 and 1 alternately, of rows that a block computes one by one
+  /// Sums of a thread's columns, if it keeps them in registers, in the order in which rows add to
+  /// them.
+  SmallVector<Value> sums;
+  size_t nextSum = 0;
 };
 } // namespace
 
@@ -140,28 +161,36 @@ RowThreads ThreadWriter::shareRows(int64_t vectors) {
   if (vectors < 2 * kWarp) {
     ofRow = combines ? kWarp : std::min<int64_t>(kWarp, llvm::bit_floor<uint64_t>(vectors));
   } else {
-    for (int64_t most : {kManyThreads, kMostThreads})
-      for (int64_t each = 1; each <= kMostVectors && ofRow == 0; ++each)
-        if (vectors % (each * kWarp) == 0 && vectors / each <= most)
-          ofRow = vectors / each;
-    if (ofRow == 0)
-      ofRow = std::min<int64_t>(vectors > kBlock * kMostVectors ? kMostThreads : kBlock,
-                                llvm::bit_floor<uint64_t>(vectors));
+    for (int64_t each = 1; each <= kMostVectors && ofRow == 0; ++each)
+      if (vectors % (each * kWarp) == 0 && vectors / each <= kManyThreads)
+        ofRow = vectors / each;
+    if (ofRow == 0) {
+      const int64_t most = vectors > kMostReread             ? kMostThreads
+                           : vectors > kBlock * kMostVectors ? kManyThreads
+                                                             : kBlock;
+      ofRow = std::min<int64_t>(most, llvm::bit_floor<uint64_t>(vectors));
+    }
   }
   int64_t rows = kBlock % ofRow == 0 ? kBlock / ofRow : 1;
   // All threads of a block meet.
-  if (ofRow > kWarp && combines && getOuterSize() % rows != 0)
+  if (ofRow > kWarp && combines && getUnits() % rows != 0)
     rows = 1;
   return {ofRow, rows};
+}
+
+int64_t ThreadWriter::countSteps(int64_t lanes, int64_t columns) {
+  const int64_t step = threads.ofRow * lanes, steps = columns / step;
+  return columns % step == 0 && steps <= kMostVectors &&
+                 steps * static_cast<int64_t>(tensors.size()) <= kMostKept
+             ? steps
+             : 0;
 }
 
 Value ThreadWriter::foldColumns(int64_t lanes, Value initial, Fold body) {
   const int64_t step = threads.ofRow * lanes;
   Value first = scale(threadOfRow, lanes), result = initial;
   forSegments([&](int64_t begin, int64_t end) {
-    const int64_t steps = (end - begin) / step;
-    if ((end - begin) % step == 0 && steps <= kMostVectors &&
-        steps * static_cast<int64_t>(tensors.size()) <= kMostKept) {
+    if (countSteps(lanes, end - begin) > 0) {
       for (int64_t column = begin; column < end; column += step)
         result = body(add(first, integer(column)), begin, result);
       return;
@@ -195,7 +224,9 @@ Value ThreadWriter::combineThreads(Combine kind, Value own) {
   if (warps == 1)
     return own;
   constexpr unsigned kSharedMemory = 3; // NVVM's address space
-  auto type = LLVM::LLVMArrayType::get(builder.getF32Type(), warps * threads.rows);
+  // Of two rows: some threads may still read the last one's.
+  const int64_t slots = warps * threads.rows;
+  auto type = LLVM::LLVMArrayType::get(builder.getF32Type(), turn ? 2 * slots : slots);
   LLVM::GlobalOp shared;
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -206,6 +237,11 @@ Value ThreadWriter::combineThreads(Combine kind, Value own) {
                                /*alignment=*/4, kSharedMemory);
   }
   Value base = LLVM::AddressOfOp::create(builder, loc, shared);
+  if (turn) {
+    Value own = arith::MulIOp::create(builder, loc, turn, constant(static_cast<int32_t>(slots)));
+    base = LLVM::GEPOp::create(builder, loc, base.getType(), builder.getF32Type(), base,
+                               ArrayRef<LLVM::GEPArg>{own});
+  }
   auto slot = [&](Value index) {
     return LLVM::GEPOp::create(builder, loc, base.getType(), builder.getF32Type(), base,
                                ArrayRef<LLVM::GEPArg>{index});
@@ -256,6 +292,60 @@ void ThreadWriter::writeRow(ArrayRef<Value> bases, int64_t lanes) {
     });
 }
 
+void ThreadWriter::addToColumns(size_t i, Value index, ArrayRef<Value> numbers) {
+  if (sums.empty())
+    return KernelWriter::addToColumns(i, index, numbers);
+  for (Value number : numbers) {
+    sums[nextSum] = combine(Combine::Sum, sums[nextSum], number);
+    ++nextSum;
+  }
+}
+
+/// The rows of a chunk one after another. A thread has the same columns of each, and adds to their
+/// sums in registers, or where there are too many, in memory.
+void ThreadWriter::writeChunk(Value chunk, int64_t lanes) {
+  auto isSum = [&](Value value) {
+    auto call = value.getDefiningOp<aten::CallOp>();
+    return call && codegen::isColumnSum(call, kernel.getRounding());
+  };
+  const int64_t count =
+      lanes * countSteps(lanes, sizes.back()) * llvm::count_if(kernel.getYielded(), isSum);
+  sums.assign(count <= kMostSums ? count : 0, code.number(0));
+  auto storeSums = [&](function_ref<Value()> next) {
+    foldColumns(lanes, Value(), [&](Value column, int64_t, Value) {
+      forColumnSums([&](size_t i) {
+        Value index = add(scale(chunk, sizes.back()), column);
+        SmallVector<Value> numbers;
+        for (int64_t lane = 0; lane < lanes; ++lane)
+          numbers.push_back(next());
+        storeLanes(i, index, numbers);
+      });
+      return Value();
+    });
+  };
+  if (sums.empty())
+    storeSums([&] { return code.number(0); });
+  Value first = scale(chunk, shape.getChunkRows());
+  auto rows = scf::ForOp::create(
+      builder, loc, integer(0), integer(shape.getChunkRows()), integer(1), sums,
+      [&](OpBuilder &inner, Location, Value row, ValueRange known) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.restoreInsertionPoint(inner.saveInsertionPoint());
+        turn = arith::AndIOp::create(
+            builder, loc, arith::TruncIOp::create(builder, loc, builder.getI32Type(), row),
+            constant(1));
+        sums = llvm::to_vector(known);
+        nextSum = 0;
+        writeRow(getBases(add(first, row), chunk), lanes);
+        scf::YieldOp::create(builder, loc, sums);
+      });
+  turn = {};
+  if (sums.empty())
+    return;
+  size_t stored = 0;
+  storeSums([&] { return rows.getResult(stored++); });
+}
+
 GpuGrid ThreadWriter::writeByRows() {
   chooseOrder(/*keepsRows=*/true);
   int64_t shortest = sizes.back();
@@ -271,11 +361,20 @@ GpuGrid ThreadWriter::writeByRows() {
     inRow = arith::RemUIOp::create(builder, loc, thread, ofRow);
   }
   threadOfRow = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), inRow);
-  const int64_t rows = getOuterSize();
-  Value row = count(getIndexOf("ctaid.x"), threads.rows, rowOfBlock, rows);
-  onlyIf(isBelow(row, rows),
-         [&] { ifAligned(together, [&](int64_t lanes) { writeRow(getBases(row), lanes); }); });
-  return {(rows + threads.rows - 1) / threads.rows, threads.rows * threads.ofRow};
+  const int64_t units = getUnits();
+  Value unit = count(getIndexOf("ctaid.x"), threads.rows, rowOfBlock, units);
+  onlyIf(isBelow(unit, units), [&] {
+    ifAligned(together, [&](int64_t lanes) {
+      if (shape.getChunkRows() == 0)
+        writeRow(getBases(unit), lanes);
+      else
+        writeChunk(unit, lanes);
+    });
+  });
+  GpuGrid grid{(units + threads.rows - 1) / threads.rows, threads.rows * threads.ofRow};
+  if (shape.getChunkRows() > 0)
+    grid.atOnce = std::max<int64_t>(1, kThreadsAtOnce / grid.threads);
+  return grid;
 }
 
 GpuGrid ThreadWriter::run() {

@@ -10,9 +10,10 @@ namespace fsdp::codegen {
 
 inline constexpr int64_t kWarp = 32;
 
-/// What is launched: blocks of so many threads.
+/// What is launched: blocks of so many threads, of which so many should run on a multiprocessor at
+/// once.
 struct GpuGrid {
-  int64_t blocks = 1, threads = 1;
+  int64_t blocks = 1, threads = 1, atOnce = 1;
 };
 
 /// Adds to `module` a function `name` of the tensors' addresses, each thread of which computes a

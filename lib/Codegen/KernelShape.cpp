@@ -124,9 +124,13 @@ static bool isFlatOperand(RankedTensorType type, ArrayRef<int64_t> domain) {
          (own[1] == 1 || own[1] == all[1]);
 }
 
+Value fsdp::codegen::getDomainValue(aten::CallOp call, Rounding rounding) {
+  const bool addsUp = isRowReduction(call, rounding) || isColumnSum(call, rounding);
+  return addsUp ? call.getOperand(0) : call.getResult(0);
+}
+
 bool fsdp::codegen::canFlatten(aten::CallOp call, Rounding rounding) {
-  Value shaped = isRowReduction(call, rounding) ? call.getOperand(0) : call.getResult(0);
-  ArrayRef<int64_t> domain = getType(shaped).getShape();
+  ArrayRef<int64_t> domain = getType(getDomainValue(call, rounding)).getShape();
   return isContiguous(getType(call.getResult(0))) && !isColumnConcatenation(call) &&
          llvm::all_of(call->getOpOperands(), [&](OpOperand &use) {
            return isRowOperand(use, rounding) || isFlatOperand(getType(use.get()), domain);
@@ -137,6 +141,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   KernelShape shape;
   Block &body = kernel.getBody().front();
   auto isReduction = [&](aten::CallOp call) { return isRowReduction(call, kernel.getRounding()); };
+  auto addsColumns = [&](aten::CallOp call) { return isColumnSum(call, kernel.getRounding()); };
   // The largest shape that is stored or added up.
   int64_t most = 0;
   auto consider = [&](Value value) {
@@ -149,7 +154,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   };
   llvm::for_each(kernel.getYielded(), consider);
   for (auto call : body.getOps<aten::CallOp>())
-    if (isReduction(call))
+    if (isReduction(call) || addsColumns(call))
       consider(call.getOperand(0));
   const SmallVector<int64_t> counted = shape.domain; // as one of the calls counts its rows
   for (auto call : body.getOps<aten::CallOp>())
@@ -170,6 +175,12 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
     if (isReduction(call)) {
       fits &= isDomain(getType(call.getOperand(0)).getShape());
       shape.byRows = true;
+    } else if (addsColumns(call)) {
+      ArrayRef<int64_t> own = getType(call.getOperand(0)).getShape();
+      fits &= isDomain(own) && (shape.chunkRows == 0 || shape.chunkRows == own[1]) &&
+              llvm::all_of(call->getUsers(), llvm::IsaPred<YieldOp>);
+      shape.chunkRows = own[1];
+      shape.byRows = true;
     } else if (isRowOperator(call, kernel.getRounding())) {
       fits &= isDomain(getType(call.getResult(0)).getShape());
       shape.byRows = true;
@@ -182,7 +193,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
       return refuse(call, "is no operator of kernels with rounding " +
                               stringifyRounding(kernel.getRounding()));
     }
-    for (Value result : call.getResults()) {
+    for (Value result : addsColumns(call) ? ValueRange() : ValueRange(call.getResults())) {
       fits &= hasRows(getType(result).getShape(), shape.domain, shape.isFlat);
       shape.byRows |= shape.isFlat || !isDomain(getType(result).getShape());
     }
@@ -211,7 +222,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
     ArrayRef<int64_t> own = getType(value).getShape();
     if (isKernelView(call))
       return refuse(call, "is a view, and a result of the kernel");
-    if (!isDomain(own) &&
+    if (!addsColumns(call) && !isDomain(own) &&
         (shape.isFlat ? flattenRows(own) != rows : own != ArrayRef<int64_t>(rows)))
       return refuse(call, "has a shape that does not fit the kernel's");
   }
@@ -245,6 +256,10 @@ SmallVector<int64_t> KernelShape::getStrides(Value tensor) const {
   if (llvm::any_of(tensor.getUses(),
                    [](OpOperand &use) { return isRowOperand(use, Rounding::Fast); })) {
     strides[strides.size() - 2] = layout.strides.empty() ? 0 : layout.strides.front();
+    return strides;
+  }
+  if (auto call = tensor.getDefiningOp<aten::CallOp>(); call && isColumnSum(call, Rounding::Fast)) {
+    strides.back() = 1;
     return strides;
   }
   if (isFlat) {

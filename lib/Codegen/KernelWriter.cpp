@@ -134,6 +134,12 @@ SmallVector<Value> KernelWriter::getBases(Value unit) {
   return bases;
 }
 
+SmallVector<Value> KernelWriter::getBases(Value row, Value chunk) {
+  SmallVector<Value> bases = getBases(row);
+  forColumnSums([&](size_t i) { bases[i] = scale(chunk, sizes.back()); });
+  return bases;
+}
+
 Value KernelWriter::getIndex(size_t i, ArrayRef<Value> bases, Value column, int64_t shift) {
   int64_t stride = tensors[i].strides.back();
   if (stride == 0)
@@ -301,6 +307,16 @@ void KernelWriter::storeRow(ArrayRef<Value> bases, PlaceValues &row) {
       store(i, bases[i], row.get(builder, tensors[i].value));
 }
 
+/// In memory, where nothing but this thread reads or writes them meanwhile.
+void KernelWriter::addToColumns(size_t i, Value index, ArrayRef<Value> numbers) {
+  for (auto [lane, number] : llvm::enumerate(numbers)) {
+    Value own = lane == 0 ? index : add(index, integer(static_cast<int64_t>(lane)));
+    Value address = getElementAddress(builder, loc, code, tensors[i], own);
+    Value sum = LLVM::LoadOp::create(builder, loc, builder.getF32Type(), address);
+    LLVM::StoreOp::create(builder, loc, combine(Combine::Sum, sum, number), address);
+  }
+}
+
 void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, int64_t segment,
                                 const PlaceValues *row, function_ref<bool(Value)> wanted,
                                 int64_t lanes) {
@@ -312,21 +328,28 @@ void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, int64_t seg
     PlaceValues values(kernel, processor, load, own, segment, row);
     for (size_t i = numInputs(); i < tensors.size(); ++i)
       if (wanted(tensors[i].value))
-        results[i].push_back(values.get(builder, tensors[i].value));
+        results[i].push_back(values.get(builder, isColumnSum(i) ? getSummed(i) : tensors[i].value));
   });
   for (size_t i = numInputs(); i < tensors.size(); ++i) {
     if (results[i].empty())
       continue;
     Value index = getIndex(i, bases, column);
-    if (lanes == 1) {
-      store(i, index, results[i].front());
+    if (isColumnSum(i)) {
+      addToColumns(i, index, results[i]);
       continue;
     }
-    for (Value &scalar : results[i])
-      scalar = code.toMemory(scalar, tensors[i].getElement());
-    Value together =
-        mlir::vector::FromElementsOp::create(builder, loc, getVectorType(i, lanes), results[i]);
-    Value address = getElementAddress(builder, loc, code, tensors[i], index);
-    LLVM::StoreOp::create(builder, loc, together, address, getAlignment(i, lanes));
+    storeLanes(i, index, results[i]);
   }
+}
+
+void KernelWriter::storeLanes(size_t i, Value index, ArrayRef<Value> scalars) {
+  const int64_t lanes = scalars.size();
+  if (lanes == 1)
+    return store(i, index, scalars.front());
+  auto stored = llvm::map_to_vector(
+      scalars, [&](Value scalar) { return code.toMemory(scalar, tensors[i].getElement()); });
+  Value together =
+      mlir::vector::FromElementsOp::create(builder, loc, getVectorType(i, lanes), stored);
+  Value address = getElementAddress(builder, loc, code, tensors[i], index);
+  LLVM::StoreOp::create(builder, loc, together, address, getAlignment(i, lanes));
 }

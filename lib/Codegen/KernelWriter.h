@@ -14,6 +14,7 @@ class Arithmetic;
 /// Writes code that computes a kernel on tensors of known strides.
 class KernelWriter {
 protected:
+  virtual ~KernelWriter() = default;
   KernelWriter(KernelOp kernel, const KernelShape &shape, mlir::ModuleOp module,
                Processor processor)
       : kernel(kernel), shape(shape), module(module), processor(processor),
@@ -58,6 +59,17 @@ protected:
   void storeResults(llvm::ArrayRef<mlir::Value> bases, mlir::Value column, int64_t segment,
                     const PlaceValues *row, llvm::function_ref<bool(mlir::Value)> wanted,
                     int64_t lanes = 1);
+  /// Numbers of neighbouring columns.
+  void storeLanes(size_t i, mlir::Value index, llvm::ArrayRef<mlir::Value> scalars);
+  /// Adds numbers of neighbouring columns of a row to tensor `i`, which holds sums of columns.
+  virtual void addToColumns(size_t i, mlir::Value index, llvm::ArrayRef<mlir::Value> numbers);
+  /// As getBases, of a row of a chunk that is the `chunk`th.
+  llvm::SmallVector<mlir::Value> getBases(mlir::Value row, mlir::Value chunk);
+  bool isColumnSum(size_t i) {
+    auto call = tensors[i].value.getDefiningOp<aten::CallOp>();
+    return call && codegen::isColumnSum(call, kernel.getRounding());
+  }
+  mlir::Value getSummed(size_t i) const { return tensors[i].value.getDefiningOp()->getOperand(0); }
   /// Neighbouring columns that are computed together: what lies in memory one element after another
   /// is read and written by one instruction.
   struct Vector {
@@ -79,6 +91,12 @@ protected:
   mlir::Value loadAt(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
                      int64_t shift);
 
+  /// Calls `body` with each tensor that holds sums of columns.
+  void forColumnSums(llvm::function_ref<void(size_t)> body) {
+    for (size_t i = numInputs(); i < tensors.size(); ++i)
+      if (isColumnSum(i))
+        body(i);
+  }
   /// Calls `body` for each segment of a row, with its first column and the one behind its last.
   void forSegments(llvm::function_ref<void(int64_t, int64_t)> body) {
     for (auto [begin, end] : llvm::zip(shape.getSegments(), shape.getSegments().drop_front()))

@@ -64,6 +64,7 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
     GpuGrid grid = writeGpuThreads(kernel, *shape, entry.function, isNew ? *module : other.get());
     entry.blocks = grid.blocks;
     entry.threads = grid.threads;
+    entry.atOnce = grid.atOnce;
   }
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = lowerToLlvm(*module, llvmContext);
@@ -76,6 +77,8 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
     function->setCallingConv(llvm::CallingConv::PTX_Kernel);
     // So that a thread takes no more registers than a block of them has.
     function->addFnAttr("nvvm.maxntid", std::to_string(kernel.threads));
+    if (kernel.atOnce > 1)
+      function->addFnAttr("nvvm.minctasm", std::to_string(kernel.atOnce));
   }
   optimize(*code, *machine);
   llvm::SmallVector<char, 0> text;

@@ -173,6 +173,26 @@ bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
          (kAddsByEights && source.getElementType().isF32() && columns % 32 == 0 && columns <= 8192);
 }
 
+/// Rows that are added up one after another: more would lose digits that torch's order keeps.
+static constexpr int64_t kMostChunkRows = 128;
+
+bool fsdp::codegen::isColumnSum(aten::CallOp call, Rounding rounding) {
+  if (rounding != Rounding::Fast || call.getCallee() != "sum.dim_IntList" ||
+      !hasKernelTypes(call) || call.getNumOperands() != 1 || call.getArgs().size() != 4)
+    return false;
+  auto source = cast<RankedTensorType>(call.getOperand(0).getType());
+  auto result = cast<RankedTensorType>(call.getResult(0).getType());
+  auto dimensions = dyn_cast<DenseI64ArrayAttr>(call.getArgs()[1]);
+  auto keeps = dyn_cast<BoolAttr>(call.getArgs()[2]);
+  auto dtype = dyn_cast<TypeAttr>(call.getArgs()[3]);
+  return source.getRank() == 3 && isKernelElement(source.getElementType()) && dimensions &&
+         source.getDimSize(1) <= kMostChunkRows &&
+         dimensions.asArrayRef() == ArrayRef<int64_t>{1} && keeps && !keeps.getValue() && dtype &&
+         dtype.getValue().isF32() && result.getElementType().isF32() &&
+         result.getShape() == ArrayRef({source.getDimSize(0), source.getDimSize(2)}) &&
+         source.getShape().back() > 1 && isContiguous(source) && isContiguous(result);
+}
+
 //===----------------------------------------------------------------------===//
 // Code
 //===----------------------------------------------------------------------===//

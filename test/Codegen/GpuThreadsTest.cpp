@@ -1,7 +1,7 @@
 //===- GpuThreadsTest.cpp - Kernels for GPUs, run by this processor --------===//
 //
-// The code that becomes PTX, compiled for this machine: threads of a block are coroutines that meet
-// where lanes exchange numbers, and at barriers.
+// The code that becomes PTX, compiled for this machine: threads of a block are coroutines; those of
+// a warp meet where lanes exchange numbers, all at barriers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,18 +44,20 @@ struct GpuBlock {
   unsigned thread = 0; // that runs
 
   void run(unsigned count);
-  /// Ends the thread's turn.
-  void yield() { swapcontext(&threads[thread].context, &host); }
   float exchange(float number, unsigned distance);
+  void meet();
 
 private:
   struct Thread {
     ucontext_t context;
-    bool isDone = false;
+    bool isDone = false, waits = false; // at a barrier
     float slots[2]; // of two exchanges: not all lanes have read the last one yet
     unsigned exchanges = 0;
   };
   static void runThread();
+  bool runWarp(unsigned first, unsigned last);
+  /// Ends the thread's turn.
+  void yield() { swapcontext(&threads[thread].context, &host); }
 
   static constexpr size_t kStack = 1 << 16;
   ucontext_t host;
@@ -70,7 +72,23 @@ void GpuBlock::runThread() {
   block.threads[block.thread].isDone = true;
 }
 
-/// Each thread runs until it meets the others, in turns: all of them meet in the same order.
+/// The threads of a warp take turns until all of them are at a barrier, or done. False if they
+/// were.
+bool GpuBlock::runWarp(unsigned first, unsigned last) {
+  bool hasRun = false;
+  for (bool isRunning = true; isRunning; hasRun |= isRunning) {
+    isRunning = false;
+    for (thread = first; thread < last; ++thread)
+      if (!threads[thread].isDone && !threads[thread].waits) {
+        swapcontext(&host, &threads[thread].context);
+        isRunning = true;
+      }
+  }
+  return hasRun;
+}
+
+/// Warps run as far ahead of each other as barriers let them, the first ones and the last ones in
+/// turns.
 void GpuBlock::run(unsigned count) {
   threads.assign(count, {});
   stacks.resize(count * kStack);
@@ -82,14 +100,22 @@ void GpuBlock::run(unsigned count) {
     context.uc_link = &host;
     makecontext(&context, runThread, 0);
   }
-  for (bool isRunning = true; isRunning;) {
+  const unsigned warps = llvm::divideCeil(count, codegen::kWarp);
+  bool isReversed = false;
+  for (bool isRunning = true; isRunning; isReversed = !isReversed) {
     isRunning = false;
-    for (thread = 0; thread < count; ++thread)
-      if (!threads[thread].isDone) {
-        swapcontext(&host, &threads[thread].context);
-        isRunning = true;
-      }
+    for (unsigned i = 0; i < warps; ++i) {
+      const unsigned first = (isReversed ? warps - 1 - i : i) * codegen::kWarp;
+      isRunning |= runWarp(first, std::min<unsigned>(count, first + codegen::kWarp));
+    }
+    for (Thread &each : threads)
+      each.waits = false;
   }
+}
+
+void GpuBlock::meet() {
+  threads[thread].waits = true;
+  yield();
 }
 
 float GpuBlock::exchange(float number, unsigned distance) {
@@ -110,7 +136,7 @@ int32_t fsdp_test_thread() { return block.thread; }
 float fsdp_test_exchange(int32_t, float number, int32_t distance, int32_t) {
   return block.exchange(number, distance);
 }
-void fsdp_test_barrier(int32_t) { block.yield(); }
+void fsdp_test_barrier(int32_t) { block.meet(); }
 float fsdp_test_exp2(float x) { return offBy(std::exp2(double(x)), std::ldexp(1, -22)); }
 float fsdp_test_reciprocal(float x) { return offBy(1 / double(x), std::ldexp(1, -23)); }
 float fsdp_test_rsqrt(float x) { return offBy(1 / std::sqrt(double(x)), std::ldexp(1, -22.9)); }
@@ -195,54 +221,105 @@ static std::string print(KernelOp kernel) {
   return text;
 }
 
+namespace {
+/// Compiles kernels and runs them by blocks.
+struct GpuThreads : testing::Test {
+  void SetUp() override {
+    context.loadDialect<aten::AtenDialect, FsdpDialect>();
+    for (const Replacement &replacement : kReplacements)
+      define(native, replacement.name, replacement.function);
+    define(native, "__truncsfbf2", reinterpret_cast<void *>(&fsdp_test_round));
+  }
+  void check(const RandomKernel &drawn, const std::string &name);
+
+  at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  codegen::NativeKernels native = llvm::cantFail(codegen::NativeKernels::create());
+};
+} // namespace
+
+/// On tensors that are aligned for vectors, and on such that are not.
+void GpuThreads::check(const RandomKernel &drawn, const std::string &name) {
+  SCOPED_TRACE(print(drawn.kernel));
+  codegen::GpuGrid grid;
+  auto *function = build(drawn.kernel, native, name, grid);
+  ASSERT_TRUE(function);
+  for (int64_t shift : {0, 1}) {
+    SCOPED_TRACE(shift ? "unaligned" : "aligned");
+    std::vector<at::Tensor> storages, results;
+    std::vector<void *> tensors;
+    for (const at::Tensor &input : drawn.inputs) {
+      int64_t bytes = input.storage().nbytes(), size = input.element_size();
+      storages.push_back(at::empty({bytes + size}, at::kByte));
+      char *begin = static_cast<char *>(storages.back().data_ptr()) + shift * size;
+      std::memcpy(begin, input.storage().data(), bytes);
+      tensors.push_back(begin + input.storage_offset() * size);
+    }
+    for (const at::Tensor &expected : drawn.expected) {
+      results.push_back(at::empty({expected.numel() + 1}, expected.options()).fill_(1));
+      results.back() = results.back()
+                           .slice(0, shift, expected.numel() + shift)
+                           .as_strided(expected.sizes(), expected.strides(), shift);
+      tensors.push_back(results.back().data_ptr());
+    }
+    block.body = [&] { function(tensors.data()); };
+    for (block.index = 0; block.index < grid.blocks; ++block.index)
+      block.run(grid.threads);
+    for (size_t i = 0; i < results.size(); ++i) {
+      SCOPED_TRACE("result " + std::to_string(i));
+      checkBound(results[i], drawn.single[i], drawn.precise[i]);
+    }
+  }
+}
+
 // What threads of a GPU compute, by vectors and one by one, is what fp64 gives, within the bound of
 // fast kernels. Nothing beside the results is written.
-TEST(GpuThreads, KeepTheBoundOfFastKernels) {
-  at::AutoDispatchBelowADInplaceOrView belowAutograd;
-  MLIRContext context(MLIRContext::Threading::DISABLED);
-  context.loadDialect<aten::AtenDialect, FsdpDialect>();
-  auto native = llvm::cantFail(codegen::NativeKernels::create());
-  for (const Replacement &replacement : kReplacements)
-    define(native, replacement.name, replacement.function);
-  define(native, "__truncsfbf2", reinterpret_cast<void *>(&fsdp_test_round));
-  for (unsigned seed = 1; seed <= 60; ++seed) {
+TEST_F(GpuThreads, KeepTheBoundOfFastKernels) {
+  for (unsigned seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     at::manual_seed(seed);
-    RandomKernel drawn = drawKernel(context, Rounding::Fast, random);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + print(drawn.kernel));
-    codegen::GpuGrid grid;
-    auto *function = build(drawn.kernel, native, "kernel" + std::to_string(seed), grid);
-    ASSERT_TRUE(function);
-    // Tensors that are aligned for vectors, and such that are not.
-    for (int64_t shift : {0, 1}) {
-      SCOPED_TRACE(shift ? "unaligned" : "aligned");
-      std::vector<at::Tensor> storages, results;
-      std::vector<void *> tensors;
-      for (const at::Tensor &input : drawn.inputs) {
-        int64_t bytes = input.storage().nbytes(), size = input.element_size();
-        storages.push_back(at::empty({bytes + size}, at::kByte));
-        char *begin = static_cast<char *>(storages.back().data_ptr()) + shift * size;
-        std::memcpy(begin, input.storage().data(), bytes);
-        tensors.push_back(begin + input.storage_offset() * size);
-      }
-      for (const at::Tensor &expected : drawn.expected) {
-        results.push_back(at::empty({expected.numel() + 1}, expected.options()).fill_(1));
-        results.back() = results.back()
-                             .slice(0, shift, expected.numel() + shift)
-                             .as_strided(expected.sizes(), expected.strides(), shift);
-        tensors.push_back(results.back().data_ptr());
-      }
-      block.body = [&] { function(tensors.data()); };
-      for (block.index = 0; block.index < grid.blocks; ++block.index)
-        block.run(grid.threads);
-      for (size_t i = 0; i < results.size(); ++i) {
-        SCOPED_TRACE("result " + std::to_string(i));
-        checkBound(results[i], drawn.single[i], drawn.precise[i]);
-      }
-    }
-    if (::testing::Test::HasFailure())
-      return;
+    check(drawKernel(context, Rounding::Fast, random), "kernel" + std::to_string(seed));
   }
+}
+
+/// The kernel of a text, on random tensors.
+static RandomKernel readKernel(MLIRContext &context, const std::string &body) {
+  RandomKernel read;
+  read.module =
+      parseSourceString<ModuleOp>("fsdp.kernel @k fast {\n^bb0" + body + "\n}\n", &context);
+  read.kernel = *read.module->getOps<KernelOp>().begin();
+  Block &block = read.kernel.getBody().front();
+  DenseMap<Value, KnownValue> known;
+  for (BlockArgument argument : block.getArguments()) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(argument.getType()).getShape();
+    read.inputs.push_back(at::randn(at::IntArrayRef(shape.data(), shape.size())));
+    known.try_emplace(argument, makeKnown(argument, read.inputs.back()));
+  }
+  for (auto call : block.getOps<aten::CallOp>()) {
+    auto operands = llvm::map_to_vector(
+        call.getOperands(), [&](Value operand) -> const KnownValue * { return &known[operand]; });
+    known[call.getResult(0)] = computeResult(call, operands, Rounding::Fast);
+  }
+  for (Value yielded : read.kernel.getYielded()) {
+    read.expected.push_back(known[yielded].tensor);
+    read.single.push_back(known[yielded].single);
+    read.precise.push_back(known[yielded].precise);
+  }
+  return read;
+}
+
+// A block computes the rows of a chunk one after another: none of its threads takes numbers of the
+// next row for those of this one where they meet.
+TEST_F(GpuThreads, AddColumnsUpRowByRow) {
+  check(readKernel(context, R"((%x: tensor<10x1024xf32>, %g: tensor<10x1024xf32>):
+  %xg = aten.call "mul.Tensor"(%x, %g) fwd in "" : (tensor<10x1024xf32>, tensor<10x1024xf32>) -> tensor<10x1024xf32>
+  %s = aten.call "sum.dim_IntList"(%xg, [1], true, none) fwd in "" : (tensor<10x1024xf32>) -> tensor<10x1xf32>
+  %y = aten.call "mul.Tensor"(%g, %s) fwd in "" : (tensor<10x1024xf32>, tensor<10x1xf32>) -> tensor<10x1024xf32>
+  %v = aten.call "view.default"(%y, [2, 5, 1024]) fwd in "" : (tensor<10x1024xf32>) -> tensor<2x5x1024xf32>
+  %w = aten.call "sum.dim_IntList"(%v, [1], false, f32) fwd in "" : (tensor<2x5x1024xf32>) -> tensor<2x1024xf32>
+  fsdp.yield %y, %w : tensor<10x1024xf32>, tensor<2x1024xf32>)"),
+        "columns");
 }
 
 /// PTX of a kernel, as text from its arguments to its end.
@@ -272,7 +349,7 @@ static size_t countLoads(llvm::StringRef ptx) {
 static size_t countStores(llvm::StringRef ptx) { return ptx.count("st.global.v4.b32"); }
 
 // Eight numbers of bf16 are one load and one store, where all rows have whole ones.
-TEST(GpuThreads, MoveSixteenBytesAtOnce) {
+TEST(GpuCode, MovesSixteenBytesAtOnce) {
   std::string ptx = addInPtx(4096);
   EXPECT_EQ(countLoads(ptx), 2u) << ptx;
   EXPECT_EQ(countStores(ptx), 1u) << ptx;
@@ -280,7 +357,7 @@ TEST(GpuThreads, MoveSixteenBytesAtOnce) {
 }
 
 // The threads of a block meet for the sum of a row, and what they have read stays in registers.
-TEST(GpuThreads, ReadARowOnce) {
+TEST(GpuCode, ReadsARowOnce) {
   std::string ptx = printPtx(R"((%a: tensor<4096x2048xf32>):
   %s = aten.call "sum.dim_IntList"(%a, [1], true, none) fwd in "" : (tensor<4096x2048xf32>) -> tensor<4096x1xf32>
   %c = aten.call "mul.Tensor"(%a, %s) fwd in "" : (tensor<4096x2048xf32>, tensor<4096x1xf32>) -> tensor<4096x2048xf32>

@@ -24,6 +24,7 @@ private:
   unsigned below(unsigned count) { return random() % count; }
   bool chance(unsigned percent) { return below(100) < percent; }
   void drawDomain();
+  void drawChunks();
   const Known &addInput(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   const Known &addTarget(llvm::ArrayRef<int64_t> shape, int64_t classes);
   const Known *findKnown(llvm::ArrayRef<int64_t> shape, mlir::Type element);
@@ -37,6 +38,7 @@ private:
                llvm::ArrayRef<mlir::Attribute> arguments, mlir::RankedTensorType type);
   void drawCall(llvm::ArrayRef<int64_t> shape);
   void drawReduction();
+  void drawColumnSum();
   void drawConcatenation();
   void drawExpansion();
   void drawRegrouping();
@@ -52,6 +54,7 @@ private:
   std::deque<Known> known;
   unsigned numCalls = 0;
   bool isFlat = false; // rows are counted by one dimension in some calls
+  int64_t chunkRows = 0; // of which columns are added up; 0: none are
 };
 
 } // namespace fsdp::test

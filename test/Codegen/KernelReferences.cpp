@@ -27,7 +27,8 @@ static at::Tensor computeIn(Type element, aten::CallOp call, ArrayRef<at::Tensor
   SmallVector<Attribute> arguments(call.getArgs().getValue());
   if (call.getCallee() == "_to_copy.default")
     arguments[1] = TypeAttr::get(element);
-  if (call.getCallee() == "_log_softmax_backward_data.default")
+  if (call.getCallee() == "_log_softmax_backward_data.default" ||
+      (call.getCallee() == "sum.dim_IntList" && isa<TypeAttr>(arguments[3])))
     arguments[3] = TypeAttr::get(element);
   auto own = cast<RankedTensorType>(call.getResult(0).getType());
   RankedTensorType type = own.clone(element);

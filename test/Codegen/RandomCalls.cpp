@@ -128,6 +128,23 @@ void KernelDrawer::drawReduction() {
     drawCall(rows);
 }
 
+/// The sum over each chunk's rows.
+void KernelDrawer::drawColumnSum() {
+  const SmallVector<int64_t> flat = codegen::flattenRows(domain);
+  const SmallVector<int64_t> cut{flat[0] / chunkRows, chunkRows, flat[1]};
+  Attribute mark = aten::OperandAttr::get(&context);
+  Type element = chance(70) ? main : Type(builder.getF32Type());
+  const Known &summed = pickWhole(domain, element);
+  if (!isContiguous(cast<RankedTensorType>(summed.value.getType())) ||
+      !addCall("view.default", {&summed}, {mark, builder.getDenseI64ArrayAttr(cut)},
+               RankedTensorType::get(cut, element)))
+    return;
+  Type f32 = builder.getF32Type();
+  addCall("sum.dim_IntList", {&known.back()},
+          {mark, builder.getDenseI64ArrayAttr({1}), builder.getBoolAttr(false), TypeAttr::get(f32)},
+          RankedTensorType::get({cut[0], cut[2]}, f32));
+}
+
 /// Columns of something, computed with, and put side by side in another order.
 void KernelDrawer::drawConcatenation() {
   const int64_t columns = domain.back();
@@ -203,9 +220,10 @@ void KernelDrawer::drawSoftmax(ArrayRef<int64_t> shape) {
     const Known *gradient = &pickWhole(shape, main);
     addCall("_log_softmax.default", {&pickWhole(shape, main)},
             {mark, integer(last), builder.getBoolAttr(false)}, type);
-    // Of anything but logarithms of probabilities, small errors would be large in the backward.
+    // Of anything but logarithms of probabilities, small errors would be large in the backward, and
+    // of a gradient that is the same in all columns what is left may be 0.
     const Known *logarithms = &known.back();
-    if (chance(60))
+    if (chance(60) && gradient->tensor.stride(-1) != 0)
       addCall("_log_softmax_backward_data.default", {gradient, logarithms},
               {mark, mark, integer(last), TypeAttr::get(main)}, type);
   } else if (chance(60)) {

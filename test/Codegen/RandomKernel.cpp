@@ -40,6 +40,17 @@ void KernelDrawer::drawDomain() {
     domain.erase(domain.begin());
 }
 
+/// Sometimes columns are added up, in chunks of rows.
+void KernelDrawer::drawChunks() {
+  const SmallVector<int64_t> flat = codegen::flattenRows(domain);
+  if (rounding != Rounding::Fast || flat[0] < 2 || flat[1] < 2 || !(isFlat || chance(30)))
+    return;
+  isFlat = true;
+  do
+    chunkRows = 1 + below(std::min<int64_t>(flat[0], 128));
+  while (flat[0] % chunkRows != 0);
+}
+
 const KernelDrawer::Known &KernelDrawer::addInput(ArrayRef<int64_t> shape, Type element) {
   // Sometimes the dimensions lie in another order, or every second number is left out.
   SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
@@ -140,7 +151,8 @@ bool KernelDrawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
   aten::CallOp call = makeCall(callee, arguments, values, type);
   const bool isHeld = codegen::isElementwise(call, rounding) ||
                       codegen::isRowReduction(call, rounding) ||
-                      codegen::isRowOperator(call, rounding) || codegen::isRearrangement(call);
+                      codegen::isRowOperator(call, rounding) ||
+                      codegen::isColumnSum(call, rounding) || codegen::isRearrangement(call);
   if (!isHeld || (isFlat && !codegen::isKernelView(call) && !codegen::canFlatten(call, rounding))) {
     call.erase();
     return false;
@@ -156,6 +168,7 @@ RandomKernel KernelDrawer::run() {
   main = dtypes[below(std::size(dtypes))];
   drawDomain();
   isFlat = domain.size() >= 3 && chance(30);
+  drawChunks();
   result.module = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToStart(result.module->getBody());
   result.kernel = KernelOp::create(builder, builder.getUnknownLoc(), "kernel", rounding);
@@ -168,7 +181,9 @@ RandomKernel KernelDrawer::run() {
       drawConcatenation();
     else if (chance(10))
       drawExpansion();
-    else if (isFlat && chance(20))
+    else if (chunkRows > 0 && chance(15))
+      drawColumnSum();
+    else if (isFlat && domain.size() >= 3 && chance(20))
       drawRegrouping();
     else if (rounding == Rounding::Fast && chance(8))
       drawSoftmax(domain);
@@ -181,7 +196,7 @@ RandomKernel KernelDrawer::run() {
     auto call = value.getDefiningOp<aten::CallOp>();
     ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
     return call && !codegen::isKernelView(call) &&
-           (shape == ArrayRef<int64_t>(domain) ||
+           (codegen::isColumnSum(call, rounding) || shape == ArrayRef<int64_t>(domain) ||
             shape == ArrayRef<int64_t>(codegen::getRowShape(domain)) ||
             (isFlat && shape == ArrayRef<int64_t>(codegen::flattenRows(domain))));
   };

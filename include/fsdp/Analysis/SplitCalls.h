@@ -19,6 +19,13 @@
 // A sum, mean or logsumexp of rows that drops the last dimension is the squeeze of the one that
 // keeps it with size 1.
 //
+// A sum over all dimensions but the last, as the gradients of norms' weights and of biases are, is
+// one over the chunks of
+//
+//   chunks = sum(view(numbers, [chunks, rows of one, columns]), 1)
+//
+// in fp32, rounded at the end. Of large tensors that are cut into enough chunks of equal size only.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_ANALYSIS_SPLITCALLS_H
@@ -43,6 +50,9 @@ struct SplitCall {
 
 /// True for an nll_loss that can be split: of more than one class in the last of two dimensions.
 bool isLossOfRows(aten::CallOp call);
+
+/// True for a sum over all dimensions but the last that can be split.
+bool isLargeSumOfColumns(aten::CallOp call);
 
 /// None for calls that are no loss or sum as above.
 std::optional<SplitCall> splitCall(aten::CallOp call);

@@ -14,6 +14,7 @@ namespace fsdp::codegen {
 struct PtxKernel {
   std::string function;            // CpuKernel::code
   int64_t blocks = 1, threads = 1; // to launch
+  int64_t atOnce = 1;              // blocks of a multiprocessor, for which the code has registers
 };
 
 struct PtxKernels {

@@ -34,6 +34,10 @@ bool isRowReduction(aten::CallOp call, Rounding rounding);
 /// names: `gather`. Only fast kernels have it; where no column is named the number is NaN.
 bool isRowPick(aten::CallOp call, Rounding rounding);
 
+/// True if the call adds up the rows of each chunk, column by column: a sum over the middle one of
+/// three dimensions, in fp32. Only fast kernels have it, as a result that nothing in them reads.
+bool isColumnSum(aten::CallOp call, Rounding rounding);
+
 /// True for operators on whole rows, the last dimension, whose results have the shape of what they
 /// are computed from: `_log_softmax` and its backward, the backward of `nll_loss`, whose rows are
 /// samples, and that of a pick (`new_zeros`, `scatter_add`). Only fast kernels have them.
