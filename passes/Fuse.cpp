@@ -145,13 +145,24 @@ static bool isView(Operation *op) {
 }
 
 /// One permutation: launches at their positions, a view behind what it shows and before what reads
-/// it, the rest as it was.
+/// it, what can wait behind the launches that it reads, the rest as it was.
 void Fuser::order(ArrayRef<Launch> launches) {
   Block &block = step.getBody().front();
   llvm::SmallPtrSet<Operation *, 16> placed;
-  DenseMap<Operation *, SmallVector<Operation *>> waiting; // views, by what they show
+  DenseMap<Operation *, SmallVector<Operation *>> waiting; // by what they read
   SmallVector<Operation *> order, replaced;
+  auto findUnplaced = [&](Operation *op) -> Operation * {
+    for (Value operand : op->getOperands())
+      if (Operation *source = operand.getDefiningOp();
+          source && source->getBlock() == &block && !placed.contains(source))
+        return source;
+    return nullptr;
+  };
   auto place = [&](auto &self, Operation *op) -> void {
+    if (Operation *source = clusters->canWait(op) ? findUnplaced(op) : nullptr) {
+      waiting[source].push_back(op);
+      return;
+    }
     if (!placed.insert(op).second)
       return;
     // A launch may stand before views that only stood behind it.
@@ -159,8 +170,8 @@ void Fuser::order(ArrayRef<Launch> launches) {
       if (isView(operand.getDefiningOp()))
         self(self, operand.getDefiningOp());
     order.push_back(op);
-    for (Operation *view : waiting.lookup(op))
-      self(self, view);
+    for (Operation *reader : waiting.lookup(op))
+      self(self, reader);
   };
   size_t next = 0;
   for (auto [position, op] : llvm::enumerate(clusters->getOperations())) {

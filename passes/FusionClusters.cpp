@@ -5,6 +5,7 @@
 #include "fsdp/Codegen/KernelShape.h"
 #include "fsdp/Codegen/Rearrangement.h"
 #include "fsdp/Codegen/ScalarCode.h"
+#include "fsdp/CostModel/OperatorWork.h"
 #include "passes/FusionLimits.h"
 
 using namespace mlir;
@@ -102,6 +103,27 @@ void FusionClusters::forReaders(Value value, function_ref<void(Operation *)> vis
   }
 }
 
+bool FusionClusters::canWait(Operation *op) const {
+  auto call = dyn_cast<CallOp>(op);
+  if (!call || isFusible(op) || cost::countWork(call).arithmetic != cost::Arithmetic::MatrixProduct)
+    return false;
+  bool isWanted = false, canWait = true;
+  forReaders(call.getResult(0), [&](Operation *reader) {
+    isWanted = true;
+    canWait &= !isFusible(reader);
+  });
+  return isWanted && canWait;
+}
+
+unsigned FusionClusters::getDeadline(Operation *reader) const {
+  if (!canWait(reader))
+    return getPosition(reader);
+  unsigned deadline = windowEnds[getPosition(reader)];
+  forReaders(reader->getResult(0),
+             [&](Operation *next) { deadline = std::min(deadline, getPosition(next)); });
+  return deadline;
+}
+
 //===----------------------------------------------------------------------===//
 // Whether calls can be one kernel
 //===----------------------------------------------------------------------===//
@@ -184,7 +206,7 @@ bool FusionClusters::canBeOne(const Union &all) const {
         return;
       auto owner = owners.find(reader);
       if (owner == owners.end())
-        end = std::min(end, getPosition(reader));
+        end = std::min(end, getDeadline(reader));
       else if (owner->second != kUnplaced && visited.insert(owner->second).second)
         llvm::append_range(work, clusters[owner->second].calls);
     });

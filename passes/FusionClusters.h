@@ -5,6 +5,10 @@
 // among them: behind all that it reads from outside and before all that reads its results. A call
 // joins a cluster only if such a position is left.
 //
+// One exception: products whose results are asked for at the end of a window, as weights' gradients
+// are, may wait for a kernel. What they read is often recomputed from what another kernel reads
+// later, behind the product of the input's gradient, and both are one kernel then.
+//
 // Views take no time. They stand before what reads them. What reads a view counts as a reader of
 // what the view shows.
 //
@@ -61,6 +65,8 @@ public:
   unsigned getPosition(mlir::Operation *op) const { return positions.lookup(op); }
   /// True if the call is a cluster's: it goes where a launch says, or nothing reads it any more.
   bool isFusible(mlir::Operation *op) const { return owners.contains(op); }
+  /// True for a call that is no kernel's and may stand behind launches that once stood behind it.
+  bool canWait(mlir::Operation *op) const;
   /// What a value is a view of.
   static mlir::Value getRoot(mlir::Value value);
 
@@ -107,6 +113,8 @@ private:
   bool isStored(mlir::Value value) const;
   bool canOutlive(mlir::Value leaf, aten::CallOp from, Number reader) const;
   unsigned getLastUse(mlir::Value value) const;
+  /// The position at which a reader that is no kernel's has to have what it reads.
+  unsigned getDeadline(mlir::Operation *reader) const;
 
   Rounding rounding;
   std::vector<mlir::Operation *> operations;

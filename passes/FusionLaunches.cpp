@@ -102,7 +102,7 @@ unsigned FusionClusters::Settler::findEnd(size_t number) {
   for (Value output : launches[number].outputs)
     forReaders(output, [&](Operation *reader) {
       if (!all.isFusible(reader))
-        end = std::min(end, all.getPosition(reader));
+        end = std::min(end, all.getDeadline(reader));
     });
   for (size_t reader : readers[number])
     end = std::min(end, findEnd(reader));

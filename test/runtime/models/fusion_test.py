@@ -108,6 +108,20 @@ class WithSquaredLogarithm(LossModel):
         return F.cross_entropy(logits, targets.view(-1)) + 0.1 * logits.logsumexp(-1).pow(2).mean()
 
 
+class Scaled(LossModel):
+    """Weights whose gradients are sums over 4096 rows of what a kernel computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.rand(2048) + 0.5)
+        self.shift = torch.nn.Parameter(torch.rand(2048))
+        self.register_buffer("rows", torch.randn(4096, 2048))
+
+    def forward(self, tokens, targets):
+        scaled = torch.tanh(self.rows * self.scale + self.shift)
+        return F.cross_entropy(self.logits(tokens), targets.view(-1)) + scaled.view(2, 2048, 2048).mean()
+
+
 LOSSES = [Sum, Ignored, IgnoredBehindAll, Smoothed, Weighted, WeightedSum, WeightedAndSmoothed, Each,
           EachWeightedAndSmoothed, Picked, WithSquaredLogarithm]  # fmt: skip
 
@@ -275,6 +289,22 @@ class Fusion(unittest.TestCase):
 
     def test_fast_is_near(self):
         self.check_near(models.Config("llama", dim=64, layers=2))
+
+    def test_sums_of_columns(self):
+        """A kernel adds up chunks of rows, and stores nothing of the rows' size for torch's sum."""
+        for flags in ([], BF16):
+            with self.subTest(flags=flags):
+                for file in self.folder.iterdir():
+                    file.unlink()
+                figures, _, _ = self.train(Scaled, 2, "fast", flags)
+                launches = re.findall(r"fsdp\.launch .*", (self.folder / "planned.mlir").read_text())
+                (backward,) = [line for line in launches if "tensor<512x2048xf32>" in line]
+                self.assertIn(" -> (tensor<512x2048xf32>, tensor<512x2048xf32>)", backward)
+                expected, _, _ = self.train(Scaled, 2, "off", flags)
+                for (got, norm), (wanted, wanted_norm) in zip(figures, expected):
+                    got, wanted = ([float.fromhex(x) for x in line] for line in (got, wanted))
+                    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=0)
+                    torch.testing.assert_close(norm, wanted_norm, rtol=1e-3 if flags else 1e-5, atol=0)
 
     def test_losses(self):
         """Each is near torch's; a kernel stores no probabilities in fp32."""
