@@ -266,8 +266,9 @@ void FusionClusters::unite(const Union &all, ArrayRef<int64_t> domain) {
       besides[operand].push_back(all.added);
 }
 
-/// A cluster that reads an operand of the call, and can be one with it.
-std::optional<FusionClusters::Number> FusionClusters::findBeside(CallOp call) const {
+/// A cluster that reads an operand of the added call, and can be one with all.
+std::optional<FusionClusters::Number> FusionClusters::findBeside(const Union &all) const {
+  CallOp call = all.added;
   ArrayRef<int64_t> own = getShape(codegen::getDomainValue(call, rounding));
   for (Value operand : call.getOperands()) {
     auto found = besides.find(operand);
@@ -277,8 +278,12 @@ std::optional<FusionClusters::Number> FusionClusters::findBeside(CallOp call) co
       Number number = owners.lookup(reader);
       if (windowBegins[getPosition(reader)] == windowBegins[getPosition(call)] &&
           ArrayRef<int64_t>(clusters[number].domain) == own &&
-          canBeOne({.parts = {number}, .added = call}))
-        return number;
+          !llvm::is_contained(all.parts, number)) {
+        Union more = all;
+        more.parts.push_back(number);
+        if (canBeOne(more))
+          return number;
+      }
     }
   }
   return std::nullopt;
@@ -335,8 +340,8 @@ void FusionClusters::place(CallOp call) {
   if (sources.size() < 2 || !take(sources))
     for (Number source : sources)
       take(source);
-  if (all.parts.empty())
-    if (std::optional<Number> beside = findBeside(call))
+  if (ArrayRef<int64_t>(domain) == getShape(codegen::getDomainValue(call, rounding)))
+    if (std::optional<Number> beside = findBeside(all))
       all.parts.push_back(*beside);
   unite(all, domain);
 }

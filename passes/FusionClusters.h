@@ -100,7 +100,7 @@ private:
                                                             aten::CallOp call) const;
   bool hasReduction(const FusionCluster &cluster) const;
   bool isNarrowPart(Number part, aten::CallOp concatenation) const;
-  std::optional<Number> findBeside(aten::CallOp call) const;
+  std::optional<Number> findBeside(const Union &all) const;
 
   llvm::SmallVector<Number> findSources(aten::CallOp call) const;
 

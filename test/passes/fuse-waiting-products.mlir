@@ -9,7 +9,12 @@
 // CHECK: %[[D:.+]] = aten.call "mm.default"(%{{.+}}, %{{.+}}) bwd in "b"
 // CHECK-NEXT: %[[BOTH:.+]]:2 = fsdp.launch @{{.+}}(%[[Y]], %[[D]])
 // CHECK: aten.call "mm.default"(%{{.+}}, %[[BOTH]]#{{[01]}}) bwd in "b" {{.*}} -> tensor<32x64xf32>
-// CHECK: aten.call "mm.default"(%{{.+}}, %x) bwd in "a"
+// What only reads the same, as the backward of the scale by c.w does, is one kernel too, whatever else it reads.
+// CHECK: %[[DN:.+]] = aten.call "mm.default"(%[[BOTH]]#{{[01]}}, %{{.+}}) bwd in "a" {{.*}} -> tensor<8x32xf32>
+// CHECK: %[[SCALE:.+]]:2 = fsdp.launch @{{.+}}(%x, %{{.+}}, %[[DN]]) bwd
+// CHECK: aten.call "mm.default"(%{{.+}}, %[[SCALE]]#{{[01]}}) bwd in "a" {{.*}} -> tensor<64x32xf32>
+// CHECK: aten.call "sum.dim_IntList"(%[[SCALE]]#{{[01]}}, [0]
+
 
 // A product that a call of the window reads does not wait.
 // READ: %[[H:.+]] = fsdp.launch @{{.+}}(%{{.+}}) bwd in
@@ -23,10 +28,12 @@
 !at = tensor<32x64xf32, #aten.strides<[1, 32]>>
 !b = tensor<32x64xf32>
 !bt = tensor<64x32xf32, #aten.strides<[1, 64]>>
+!c = tensor<32xf32>
 !s = tensor<f32>
 module attributes {fsdp.target = #fsdp.target<cuda>, fsdp.phase = #fsdp.module_phase<captured>} {
   fsdp.param @a.w : !a
   fsdp.param @b.w : !b
+  fsdp.param @c.w : !c
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   func.func @step() -> !s {
     %step = fsdp.input "step" : i64
@@ -34,6 +41,7 @@ module attributes {fsdp.target = #fsdp.target<cuda>, fsdp.phase = #fsdp.module_p
     %x = fsdp.input "x" : !x
     %a.w = fsdp.read @a.w : !a
     %b.w = fsdp.read @b.w : !b
+    %c.w = fsdp.read @c.w : !c
     %at = aten.call "t.default"(%a.w) fwd in "a" : (!a) -> !at
     %y = aten.call "mm.default"(%x, %at) fwd in "a" : (!x, !at) -> !h
     %bt = aten.call "t.default"(%b.w) fwd in "b" : (!b) -> !bt
@@ -48,10 +56,17 @@ module attributes {fsdp.target = #fsdp.target<cuda>, fsdp.phase = #fsdp.module_p
     %dg = aten.call "mul.Tensor"(%dh, %y) bwd in "b" : (!h, !h) -> !h
     %dy = aten.call "silu_backward.default"(%dg, %y) bwd in "b" : (!h, !h) -> !h
     %dyt = aten.call "t.default"(%dy) bwd in "a" : (!h) -> !ht
-    %ma = aten.call "mm.default"(%dyt, %x) bwd in "a" : (!ht, !x) -> !a
+    %n = aten.call "mul.Tensor"(%x, %c.w) bwd in "c" : (!x, !c) -> !x
+    %ma = aten.call "mm.default"(%dyt, %n) bwd in "a" : (!ht, !x) -> !a
+    %dn = aten.call "mm.default"(%dy, %a.w) bwd in "a" : (!h, !a) -> !x
+    %twice = aten.call "add.Tensor"(%dn, %dn, 1) bwd in "c" : (!x, !x) -> !x
+    %dc = aten.call "mul.Tensor"(%twice, %x) bwd in "c" : (!x, !x) -> !x
+    %mc = aten.call "sum.dim_IntList"(%dc, [0], false, none) bwd in "c" : (!x) -> !c
     fsdp.grad @b.w, %mw : !b
     fsdp.grad @a.w, %ma : !a
+    fsdp.grad @c.w, %mc : !c
     fsdp.update @a.w step %step lr %lr
+    fsdp.update @c.w step %step lr %lr
     fsdp.update @b.w step %step lr %lr
     return %loss : !s
   }
