@@ -48,9 +48,12 @@ void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
     if (!isGradientCast(call) &&
         (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding)))
       computed.insert(call);
-    const bool isLoss = isLossOfRows(call), isOfColumns = isLargeSumOfColumns(call);
+    const bool isLoss = isLossOfRows(call), isOfColumns = isLargeSumOfColumns(call),
+               isNorm = isLayerNorm(call);
     auto rows = isLoss ? call.getOperand(0).getDefiningOp<CallOp>() : CallOp();
     if (isLoss && !(rows && codegen::isRowOperator(rows, rounding)))
+      continue;
+    if (isNorm && rounding != Rounding::Fast)
       continue;
     if (isOfColumns && (rounding != Rounding::Fast || !isComputed(call.getOperand(0), computed)))
       continue;
@@ -59,7 +62,7 @@ void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
       continue;
     SmallVector<Value> values;
     SmallVector<CallOp> parts = addParts(call, *split, values);
-    if (!isLoss && !isOfColumns && !codegen::isRowReduction(parts.front(), rounding)) {
+    if (!isLoss && !isOfColumns && !isNorm && !codegen::isRowReduction(parts.front(), rounding)) {
       for (CallOp part : llvm::reverse(parts))
         part.erase();
       continue;

@@ -72,6 +72,8 @@ private:
   Digest ofType(Type type);
   Digest ofAttribute(Attribute attribute);
   Digest ofValue(Value value) const { return digests.lookup(value); }
+  SmallVector<Digest> ofPart(const SplitCall::Part &part, aten::CallOp call,
+                             ArrayRef<Digest> known);
   /// Of the results of a call with these operands.
   SmallVector<Digest> ofCall(StringAttr callee, ArrayAttr arguments, std::optional<uint64_t> rng,
                              ArrayRef<Digest> operands, TypeRange results);
@@ -147,6 +149,20 @@ SmallVector<Digest> Tracer::ofCall(StringAttr callee, ArrayAttr arguments,
   return made;
 }
 
+/// Of a part of a call that is split, as of the call that it would be.
+SmallVector<Digest> Tracer::ofPart(const SplitCall::Part &part, aten::CallOp call,
+                                   ArrayRef<Digest> known) {
+  Builder builder(call.getContext());
+  if (part.operands.front() < call.getNumOperands())
+    if (auto product = widened.find(call.getOperand(part.operands.front()));
+        product != widened.end() && part.callee == "_to_copy.default" &&
+        part.results.front() == widen(call.getOperand(part.operands.front()).getType()))
+      return {product->second.back().digest};
+  auto operands = llvm::map_to_vector(part.operands, [&](unsigned i) { return known[i]; });
+  return ofCall(builder.getStringAttr(part.callee), builder.getArrayAttr(part.arguments),
+                /*rng=*/std::nullopt, operands, part.results);
+}
+
 /// The module and the phase say where a call comes from, not what it computes. A call that can be
 /// split is the same as its parts.
 void Tracer::visit(aten::CallOp call) {
@@ -158,13 +174,8 @@ void Tracer::visit(aten::CallOp call) {
       product != widened.end() && isCastToFloat(call)) {
     results.push_back(product->second.back().digest);
   } else if (std::optional<SplitCall> split = splitCall(call)) {
-    Builder builder(call.getContext());
-    for (const SplitCall::Part &part : split->parts) {
-      auto operands = llvm::map_to_vector(part.operands, [&](unsigned i) { return known[i]; });
-      llvm::append_range(known, ofCall(builder.getStringAttr(part.callee),
-                                       builder.getArrayAttr(part.arguments), /*rng=*/std::nullopt,
-                                       operands, part.results));
-    }
+    for (const SplitCall::Part &part : split->parts)
+      llvm::append_range(known, ofPart(part, call, known));
     for (unsigned i : split->results)
       results.push_back(known[i]);
   } else {

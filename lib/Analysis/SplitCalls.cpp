@@ -85,6 +85,56 @@ bool fsdp::isLargeSumOfColumns(CallOp call) {
 }
 
 namespace {
+/// A native_layer_norm or its backward.
+struct LayerNorm {
+  bool isBackward = false;
+  SumOfColumns size;
+  bool hasWeight = false, hasBias = false;
+};
+} // namespace
+
+static bool isFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
+
+/// The results that a backward's mask leaves out have no type of a tensor.
+static std::optional<LayerNorm> matchLayerNorm(CallOp call) {
+  LayerNorm norm;
+  norm.isBackward = call.getCallee() == "native_layer_norm_backward.default";
+  if (!norm.isBackward && call.getCallee() != "native_layer_norm.default")
+    return std::nullopt;
+  // The schemas' places.
+  const size_t shape = norm.isBackward ? 2 : 1, weight = norm.isBackward ? 5 : 2;
+  ArrayAttr arguments = call.getArgs();
+  if (arguments.size() != (norm.isBackward ? 8 : 5) || call.getNumResults() != 3)
+    return std::nullopt;
+  norm.hasWeight = isa<aten::OperandAttr>(arguments[weight]);
+  norm.hasBias = isa<aten::OperandAttr>(arguments[weight + 1]);
+  auto normalized = dyn_cast<DenseI64ArrayAttr>(arguments[shape]);
+  RankedTensorType type = getType(call.getOperand(0));
+  if (!normalized || normalized.size() != 1 || !type || type.getRank() < 2 ||
+      type.getShape().back() < 2 || type.getNumElements() == 0 ||
+      normalized[0] != type.getShape().back() || (norm.hasBias && !norm.hasWeight))
+    return std::nullopt;
+  for (Value value : call.getOperands())
+    if (!getType(value) || !isFloat(getType(value).getElementType()) ||
+        !isContiguous(getType(value)))
+      return std::nullopt;
+  norm.size = {.rows = type.getNumElements() / type.getShape().back(),
+               .columns = type.getShape().back()};
+  const bool hasSums = norm.isBackward && chooseChunks(norm.size.rows, norm.size.columns) > 0;
+  for (auto [i, result] : llvm::enumerate(call.getResults())) {
+    RankedTensorType own = getType(result);
+    if (norm.isBackward && i > 0 && !own)
+      continue;
+    if (!own || !isFloat(own.getElementType()) || !isContiguous(own) ||
+        (norm.isBackward && i > 0 && !hasSums))
+      return std::nullopt;
+  }
+  return norm;
+}
+
+bool fsdp::isLayerNorm(CallOp call) { return matchLayerNorm(call).has_value(); }
+
+namespace {
 /// Adds parts one after another.
 class Splitter {
 public:
@@ -94,6 +144,8 @@ public:
   SplitCall splitLoss();
   SplitCall splitSum();
   SplitCall splitColumns(const SumOfColumns &sum);
+  SplitCall splitLayerNorm(const LayerNorm &norm);
+  SplitCall splitLayerNormBackward(const LayerNorm &norm);
 
 private:
   /// The first result. `arguments`: null at the places of operands.
@@ -109,6 +161,28 @@ private:
     return numValues - types.size();
   }
   Attribute integer(int64_t value) { return builder.getI64IntegerAttr(value); }
+  Attribute integers(ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); }
+  /// One number for each row.
+  RankedTensorType ofRows(RankedTensorType type) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape.back() = 1;
+    return RankedTensorType::get(shape, type.getElementType());
+  }
+  unsigned addCast(unsigned value, RankedTensorType type, Type element);
+  unsigned addSumOfColumns(unsigned value, Type element, const SumOfColumns &sum,
+                           RankedTensorType type);
+  unsigned addMean(unsigned value, RankedTensorType type) {
+    return add("mean.dim", value,
+               {nullptr, integers(-1), builder.getBoolAttr(true), builder.getUnitAttr()},
+               ofRows(type));
+  }
+  /// add, sub or mul.
+  unsigned addOf(StringRef callee, unsigned a, unsigned b, RankedTensorType type) {
+    SmallVector<Attribute> arguments{nullptr, nullptr};
+    if (callee != "mul.Tensor")
+      arguments.push_back(integer(1));
+    return add(callee, {a, b}, arguments, type);
+  }
   unsigned pick(unsigned rows, unsigned indices, int64_t dimension, RankedTensorType type) {
     return add("gather.default", {rows, indices},
                {nullptr, integer(dimension), nullptr, builder.getBoolAttr(false)}, type);
@@ -180,28 +254,87 @@ SplitCall Splitter::splitSum() {
   return std::move(made);
 }
 
-/// What is rounded ends in a view: a cast that is the last call would be taken for one of the
-/// gradient's (GradientRounding.h).
-SplitCall Splitter::splitColumns(const SumOfColumns &sum) {
+/// Of each column of a value with numbers of this dtype, `shape` as the result's. What is rounded
+/// ends in a view: a cast that is the last call would be taken for one of the gradient's
+/// (GradientRounding.h).
+unsigned Splitter::addSumOfColumns(unsigned value, Type element, const SumOfColumns &sum,
+                                   RankedTensorType type) {
   const int64_t chunks = chooseChunks(sum.rows, sum.columns);
-  RankedTensorType type = getType(call.getResult(0));
-  Type element = type.getElementType(), f32 = builder.getF32Type();
+  Type f32 = builder.getF32Type();
   const SmallVector<int64_t> cut{chunks, sum.rows / chunks, sum.columns};
-  auto integers = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
-  const Attribute none = builder.getUnitAttr(), no = builder.getBoolAttr(false);
-  auto addSum = [&](unsigned value, int64_t dimension, Attribute dtype, ArrayRef<int64_t> shape) {
-    return add("sum.dim_IntList", value, {nullptr, integers(dimension), no, dtype},
-               RankedTensorType::get(shape, f32));
+  auto addSum = [&](int64_t dimension, ArrayRef<int64_t> shape) { // not to be split itself
+    value = add("sum.dim_IntList", value,
+                {nullptr, integers(dimension), builder.getBoolAttr(false), TypeAttr::get(f32)},
+                RankedTensorType::get(shape, f32));
   };
-  unsigned value =
-      add("view.default", 0, {nullptr, integers(cut)}, RankedTensorType::get(cut, element));
-  value = addSum(value, 1, TypeAttr::get(f32), {chunks, sum.columns});
-  value = addSum(value, 0, TypeAttr::get(f32), sum.columns); // not to be split itself
-  if (element != f32)
-    value = add("_to_copy.default", value,
-                {nullptr, TypeAttr::get(element), none, none, none, no, none},
-                RankedTensorType::get(sum.columns, element));
-  made.results = {add("view.default", value, {nullptr, integers(type.getShape())}, type)};
+  value = add("view.default", value, {nullptr, integers(cut)}, RankedTensorType::get(cut, element));
+  addSum(1, {chunks, sum.columns});
+  addSum(0, sum.columns);
+  value = addCast(value, RankedTensorType::get(sum.columns, f32), type.getElementType());
+  return add("view.default", value, {nullptr, integers(type.getShape())}, type);
+}
+
+/// The value itself where it has this dtype.
+unsigned Splitter::addCast(unsigned value, RankedTensorType type, Type element) {
+  if (type.getElementType() == element)
+    return value;
+  const Attribute none = builder.getUnitAttr();
+  return add("_to_copy.default", value,
+             {nullptr, TypeAttr::get(element), none, none, none, builder.getBoolAttr(false), none},
+             type.clone(element));
+}
+
+SplitCall Splitter::splitColumns(const SumOfColumns &sum) {
+  RankedTensorType type = getType(call.getResult(0));
+  made.results = {addSumOfColumns(0, type.getElementType(), sum, type)};
+  return std::move(made);
+}
+
+SplitCall Splitter::splitLayerNorm(const LayerNorm &norm) {
+  constexpr unsigned kNumbers = 0, kWeight = 1, kBias = 2;
+  RankedTensorType type = getType(call.getOperand(kNumbers));
+  const RankedTensorType whole = type.clone(builder.getF32Type());
+  unsigned moved = addCast(kNumbers, type, builder.getF32Type());
+  unsigned mean = addMean(moved, whole);
+  moved = addOf("sub.Tensor", moved, mean, whole);
+  unsigned variance = addMean(addOf("mul.Tensor", moved, moved, whole), whole);
+  variance = add("add.Scalar", variance, {nullptr, call.getArgs()[4], integer(1)}, ofRows(whole));
+  unsigned rstd = add("rsqrt.default", variance, {nullptr}, ofRows(whole));
+  unsigned result = addOf("mul.Tensor", moved, rstd, whole);
+  if (norm.hasWeight)
+    result = addOf("mul.Tensor", result, kWeight, whole);
+  if (norm.hasBias)
+    result = addOf("add.Tensor", result, kBias, whole);
+  auto round = [&](unsigned value, unsigned i, RankedTensorType from) {
+    return addCast(value, from, getType(call.getResult(i)).getElementType());
+  };
+  made.results = {round(result, 0, whole), round(mean, 1, ofRows(whole)),
+                  round(rstd, 2, ofRows(whole))};
+  return std::move(made);
+}
+
+SplitCall Splitter::splitLayerNormBackward(const LayerNorm &norm) {
+  constexpr unsigned kGradient = 0, kNumbers = 1, kMean = 2, kRstd = 3, kWeight = 4;
+  Type f32 = builder.getF32Type();
+  RankedTensorType type = getType(call.getOperand(kNumbers));
+  const RankedTensorType whole = type.clone(f32);
+  unsigned gradient = addCast(kGradient, getType(call.getOperand(kGradient)), f32);
+  unsigned moved = addOf("sub.Tensor", addCast(kNumbers, type, f32), kMean, whole);
+  unsigned normalized = addOf("mul.Tensor", moved, kRstd, whole);
+  unsigned scaled = norm.hasWeight ? addOf("mul.Tensor", gradient, kWeight, whole) : gradient;
+  unsigned mean = addMean(scaled, whole);
+  unsigned share = addMean(addOf("mul.Tensor", scaled, normalized, whole), whole);
+  unsigned result = addOf("sub.Tensor", scaled, mean, whole);
+  result = addOf("sub.Tensor", result, addOf("mul.Tensor", normalized, share, whole), whole);
+  result = addOf("mul.Tensor", result, kRstd, whole);
+  result = addCast(result, whole, getType(call.getResult(0)).getElementType());
+  made.results = {result, result, result};
+  auto addGradient = [&](unsigned i, unsigned value) {
+    if (RankedTensorType own = getType(call.getResult(i)))
+      made.results[i] = addSumOfColumns(value, f32, norm.size, own);
+  };
+  addGradient(1, addOf("mul.Tensor", gradient, normalized, whole));
+  addGradient(2, gradient);
   return std::move(made);
 }
 
@@ -226,5 +359,8 @@ std::optional<SplitCall> fsdp::splitCall(CallOp call) {
     return Splitter(call).splitSum();
   if (isLargeSumOfColumns(call))
     return Splitter(call).splitColumns(*matchSumOfColumns(call));
+  if (std::optional<LayerNorm> norm = matchLayerNorm(call))
+    return norm->isBackward ? Splitter(call).splitLayerNormBackward(*norm)
+                            : Splitter(call).splitLayerNorm(*norm);
   return std::nullopt;
 }

@@ -26,6 +26,18 @@
 //
 // in fp32, rounded at the end. Of large tensors that are cut into enough chunks of equal size only.
 //
+// A native_layer_norm of the last dimension is, in fp32 and rounded at the end,
+//
+//   moved = numbers - mean(numbers)
+//   rstd  = rsqrt(mean(moved * moved) + eps)
+//   moved * rstd * weight + bias
+//
+// and its backward, where the gradients of weight and bias are sums as above,
+//
+//   normalized = (numbers - mean) * rstd
+//   scaled     = gradient * weight
+//   (scaled - mean(scaled) - normalized * mean(scaled * normalized)) * rstd
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_ANALYSIS_SPLITCALLS_H
@@ -53,6 +65,9 @@ bool isLossOfRows(aten::CallOp call);
 
 /// True for a sum over all dimensions but the last that can be split.
 bool isLargeSumOfColumns(aten::CallOp call);
+
+/// True for a native_layer_norm or a backward of one that can be split.
+bool isLayerNorm(aten::CallOp call);
 
 /// None for calls that are no loss or sum as above.
 std::optional<SplitCall> splitCall(aten::CallOp call);
