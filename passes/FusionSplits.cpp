@@ -49,7 +49,7 @@ void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
         (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding)))
       computed.insert(call);
     const bool isLoss = isLossOfRows(call), isOfColumns = isLargeSumOfColumns(call),
-               isNorm = isLayerNorm(call);
+               isNorm = fsdp::isNorm(call);
     auto rows = isLoss ? call.getOperand(0).getDefiningOp<CallOp>() : CallOp();
     if (isLoss && !(rows && codegen::isRowOperator(rows, rounding)))
       continue;

@@ -85,34 +85,42 @@ bool fsdp::isLargeSumOfColumns(CallOp call) {
 }
 
 namespace {
-/// A native_layer_norm or its backward.
-struct LayerNorm {
-  bool isBackward = false;
+/// native_layer_norm, _fused_rms_norm, or a backward of these.
+struct Norm {
+  bool isBackward = false, isRms = false; // which moves no mean, and has no bias
   SumOfColumns size;
   bool hasWeight = false, hasBias = false;
+  Attribute epsilon; // of a forward
 };
 } // namespace
 
 static bool isFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
 
 /// The results that a backward's mask leaves out have no type of a tensor.
-static std::optional<LayerNorm> matchLayerNorm(CallOp call) {
-  LayerNorm norm;
-  norm.isBackward = call.getCallee() == "native_layer_norm_backward.default";
-  if (!norm.isBackward && call.getCallee() != "native_layer_norm.default")
+static std::optional<Norm> matchNorm(CallOp call) {
+  Norm norm;
+  const StringRef callee = call.getCallee();
+  norm.isRms = callee.starts_with("_fused_rms_norm");
+  norm.isBackward = callee.ends_with("_backward.default");
+  if (callee != "native_layer_norm.default" && callee != "native_layer_norm_backward.default" &&
+      callee != "_fused_rms_norm.default" && callee != "_fused_rms_norm_backward.default")
     return std::nullopt;
   // The schemas' places.
-  const size_t shape = norm.isBackward ? 2 : 1, weight = norm.isBackward ? 5 : 2;
+  const size_t shape = norm.isBackward ? 2 : 1;
+  const size_t weight = norm.isBackward ? (norm.isRms ? 4 : 5) : 2, bias = weight + !norm.isRms;
   ArrayAttr arguments = call.getArgs();
-  if (arguments.size() != (norm.isBackward ? 8 : 5) || call.getNumResults() != 3)
+  if (arguments.size() != bias + 2 || call.getNumResults() != (norm.isRms ? 2 : 3))
     return std::nullopt;
+  if (!norm.isBackward)
+    norm.epsilon = dyn_cast<FloatAttr>(arguments[bias + 1]);
   norm.hasWeight = isa<aten::OperandAttr>(arguments[weight]);
-  norm.hasBias = isa<aten::OperandAttr>(arguments[weight + 1]);
+  norm.hasBias = !norm.isRms && isa<aten::OperandAttr>(arguments[bias]);
   auto normalized = dyn_cast<DenseI64ArrayAttr>(arguments[shape]);
   RankedTensorType type = getType(call.getOperand(0));
   if (!normalized || normalized.size() != 1 || !type || type.getRank() < 2 ||
       type.getShape().back() < 2 || type.getNumElements() == 0 ||
-      normalized[0] != type.getShape().back() || (norm.hasBias && !norm.hasWeight))
+      normalized[0] != type.getShape().back() || (norm.hasBias && !norm.hasWeight) ||
+      (!norm.isBackward && !norm.epsilon))
     return std::nullopt;
   for (Value value : call.getOperands())
     if (!getType(value) || !isFloat(getType(value).getElementType()) ||
@@ -132,7 +140,7 @@ static std::optional<LayerNorm> matchLayerNorm(CallOp call) {
   return norm;
 }
 
-bool fsdp::isLayerNorm(CallOp call) { return matchLayerNorm(call).has_value(); }
+bool fsdp::isNorm(CallOp call) { return matchNorm(call).has_value(); }
 
 namespace {
 /// Adds parts one after another.
@@ -144,8 +152,8 @@ public:
   SplitCall splitLoss();
   SplitCall splitSum();
   SplitCall splitColumns(const SumOfColumns &sum);
-  SplitCall splitLayerNorm(const LayerNorm &norm);
-  SplitCall splitLayerNormBackward(const LayerNorm &norm);
+  SplitCall splitNorm(const Norm &norm);
+  SplitCall splitNormBackward(const Norm &norm);
 
 private:
   /// The first result. `arguments`: null at the places of operands.
@@ -290,51 +298,62 @@ SplitCall Splitter::splitColumns(const SumOfColumns &sum) {
   return std::move(made);
 }
 
-SplitCall Splitter::splitLayerNorm(const LayerNorm &norm) {
+SplitCall Splitter::splitNorm(const Norm &norm) {
   constexpr unsigned kNumbers = 0, kWeight = 1, kBias = 2;
   RankedTensorType type = getType(call.getOperand(kNumbers));
   const RankedTensorType whole = type.clone(builder.getF32Type());
+  SmallVector<unsigned> ofRow;
   unsigned moved = addCast(kNumbers, type, builder.getF32Type());
-  unsigned mean = addMean(moved, whole);
-  moved = addOf("sub.Tensor", moved, mean, whole);
+  if (!norm.isRms) {
+    ofRow.push_back(addMean(moved, whole));
+    moved = addOf("sub.Tensor", moved, ofRow.back(), whole);
+  }
   unsigned variance = addMean(addOf("mul.Tensor", moved, moved, whole), whole);
-  variance = add("add.Scalar", variance, {nullptr, call.getArgs()[4], integer(1)}, ofRows(whole));
-  unsigned rstd = add("rsqrt.default", variance, {nullptr}, ofRows(whole));
-  unsigned result = addOf("mul.Tensor", moved, rstd, whole);
+  variance = add("add.Scalar", variance, {nullptr, norm.epsilon, integer(1)}, ofRows(whole));
+  ofRow.push_back(add("rsqrt.default", variance, {nullptr}, ofRows(whole)));
+  unsigned result = addOf("mul.Tensor", moved, ofRow.back(), whole);
   if (norm.hasWeight)
     result = addOf("mul.Tensor", result, kWeight, whole);
   if (norm.hasBias)
     result = addOf("add.Tensor", result, kBias, whole);
-  auto round = [&](unsigned value, unsigned i, RankedTensorType from) {
-    return addCast(value, from, getType(call.getResult(i)).getElementType());
+  auto round = [&](unsigned value, RankedTensorType from) {
+    Value rounded = call.getResult(made.results.size());
+    made.results.push_back(addCast(value, from, getType(rounded).getElementType()));
   };
-  made.results = {round(result, 0, whole), round(mean, 1, ofRows(whole)),
-                  round(rstd, 2, ofRows(whole))};
+  round(result, whole);
+  for (unsigned value : ofRow)
+    round(value, ofRows(whole));
   return std::move(made);
 }
 
-SplitCall Splitter::splitLayerNormBackward(const LayerNorm &norm) {
-  constexpr unsigned kGradient = 0, kNumbers = 1, kMean = 2, kRstd = 3, kWeight = 4;
+SplitCall Splitter::splitNormBackward(const Norm &norm) {
+  constexpr unsigned kGradient = 0, kNumbers = 1, kMean = 2; // not of an RMS norm
+  const unsigned rstd = norm.isRms ? 2 : 3, weight = rstd + 1;
   Type f32 = builder.getF32Type();
   RankedTensorType type = getType(call.getOperand(kNumbers));
   const RankedTensorType whole = type.clone(f32);
   unsigned gradient = addCast(kGradient, getType(call.getOperand(kGradient)), f32);
-  unsigned moved = addOf("sub.Tensor", addCast(kNumbers, type, f32), kMean, whole);
-  unsigned normalized = addOf("mul.Tensor", moved, kRstd, whole);
-  unsigned scaled = norm.hasWeight ? addOf("mul.Tensor", gradient, kWeight, whole) : gradient;
-  unsigned mean = addMean(scaled, whole);
+  unsigned normalized = addCast(kNumbers, type, f32);
+  if (!norm.isRms)
+    normalized = addOf("sub.Tensor", normalized, kMean, whole);
+  normalized = addOf("mul.Tensor", normalized, rstd, whole);
+  unsigned scaled = norm.hasWeight ? addOf("mul.Tensor", gradient, weight, whole) : gradient;
   unsigned share = addMean(addOf("mul.Tensor", scaled, normalized, whole), whole);
-  unsigned result = addOf("sub.Tensor", scaled, mean, whole);
+  unsigned result = scaled;
+  if (!norm.isRms)
+    result = addOf("sub.Tensor", result, addMean(scaled, whole), whole);
   result = addOf("sub.Tensor", result, addOf("mul.Tensor", normalized, share, whole), whole);
-  result = addOf("mul.Tensor", result, kRstd, whole);
+  result = addOf("mul.Tensor", result, rstd, whole);
   result = addCast(result, whole, getType(call.getResult(0)).getElementType());
-  made.results = {result, result, result};
+  made.results.assign(call.getNumResults(), result);
   auto addGradient = [&](unsigned i, unsigned value) {
     if (RankedTensorType own = getType(call.getResult(i)))
       made.results[i] = addSumOfColumns(value, f32, norm.size, own);
   };
-  addGradient(1, addOf("mul.Tensor", gradient, normalized, whole));
-  addGradient(2, gradient);
+  if (getType(call.getResult(1)))
+    addGradient(1, addOf("mul.Tensor", gradient, normalized, whole));
+  if (!norm.isRms)
+    addGradient(2, gradient);
   return std::move(made);
 }
 
@@ -359,8 +378,8 @@ std::optional<SplitCall> fsdp::splitCall(CallOp call) {
     return Splitter(call).splitSum();
   if (isLargeSumOfColumns(call))
     return Splitter(call).splitColumns(*matchSumOfColumns(call));
-  if (std::optional<LayerNorm> norm = matchLayerNorm(call))
-    return norm->isBackward ? Splitter(call).splitLayerNormBackward(*norm)
-                            : Splitter(call).splitLayerNorm(*norm);
+  if (std::optional<Norm> norm = matchNorm(call))
+    return norm->isBackward ? Splitter(call).splitNormBackward(*norm)
+                            : Splitter(call).splitNorm(*norm);
   return std::nullopt;
 }

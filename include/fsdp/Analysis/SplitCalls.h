@@ -38,6 +38,8 @@
 //   scaled     = gradient * weight
 //   (scaled - mean(scaled) - normalized * mean(scaled * normalized)) * rstd
 //
+// A _fused_rms_norm is the same without the means of numbers and scaled, and without bias.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_ANALYSIS_SPLITCALLS_H
@@ -66,8 +68,8 @@ bool isLossOfRows(aten::CallOp call);
 /// True for a sum over all dimensions but the last that can be split.
 bool isLargeSumOfColumns(aten::CallOp call);
 
-/// True for a native_layer_norm or a backward of one that can be split.
-bool isLayerNorm(aten::CallOp call);
+/// True for a native_layer_norm, a _fused_rms_norm or a backward of these that can be split.
+bool isNorm(aten::CallOp call);
 
 /// None for calls that are no loss or sum as above.
 std::optional<SplitCall> splitCall(aten::CallOp call);

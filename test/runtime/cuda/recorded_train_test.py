@@ -29,6 +29,21 @@ STEPS, SAMPLES, LIMIT_S = 6, 16, 300
 CUDA = "module attributes {fsdp.target = #fsdp.target<cuda>, "
 
 
+class Norms(torch.nn.Module):
+    """Norms that torch's library for GPUs has as one operator, of enough rows for kernels to add gradients up."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.rand(2048) + 0.5)
+        self.rms = torch.nn.RMSNorm(2048, eps=1e-6)
+        self.layer = torch.nn.LayerNorm(2048)
+        self.register_buffer("rows", torch.randn(2, 2048, 2048))
+
+    def forward(self, factors):
+        rows = torch.tanh(self.rms(self.rows * factors.view(2, 1, 1) * self.scale))
+        return self.layer(rows * self.scale).pow(3).mean()
+
+
 class RecordedTrain(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="fsdpc-recorded-")
@@ -125,6 +140,25 @@ class RecordedTrain(unittest.TestCase):
         losses = [[float.fromhex(loss) for ranks, _ in runs[fusion][0] for loss in ranks] for fusion in runs]
         torch.testing.assert_close(*losses, rtol=2**-6, atol=0)
         self.assertNotEqual(*losses)
+
+    def test_norms(self):
+        """Kernels compute what CPUs have no operators for, as CPUs do by others."""
+        torch.manual_seed(0)
+        model, self.data, self.weights = (self.folder / name for name in ("model.pt", "data.safetensors", "w.safetensors"))
+        torch.jit.script(Norms()).save(model)
+        safetensors_io.save(self.data, {"factors": torch.rand(SAMPLES) + 0.5})
+        runs = {}
+        for target, fusion in (("cpu", "off"), ("cuda", "fast")):
+            step, scheduled, plan = (self.folder / f"{target}{suffix}" for suffix in (".mlir", "-s.mlir", ".so"))
+            self.run_tool(BUILD / "bin/fsdp-capture", model, "--input", "factors:f32[2]", "--optimizer", "adamw", "--lr",
+                          "1e-2", "--target", target, "--weights", self.weights, "-o", step)  # fmt: skip
+            self.assertEqual(step.read_text().count('"_fused_rms_norm'), 2 if target == "cuda" else 0)
+            self.run_tool(BUILD / "bin/fsdp-opt", step, f"--fsdp-pipeline=mesh=dp=2 up-to=scheduled fusion={fusion}",
+                          "-o", scheduled)  # fmt: skip
+            self.assertEqual("_norm" in scheduled.read_text().partition("func.func")[2].replace("grad_norm", ""), target == "cpu")
+            self.run_tool(BUILD / "bin/fsdp-compile", scheduled, "--shared", "-o", plan)
+            runs[target] = self.train(plan, 2, "--device", target)
+        self.compare(runs["cuda"], runs["cpu"], 1e-4)
 
     def test_mixed_precision_of_microbatches(self):
         self.check(models.Config("llama", dim=32, layers=2, compute="bf16", batch=2), 2, "fast", "microbatches=2")
