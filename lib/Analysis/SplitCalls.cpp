@@ -38,7 +38,10 @@ bool fsdp::isLossOfRows(CallOp call) {
 /// once. They have enough rows that what the chunks' sums take is little beside the tensor, and few
 /// enough for a sum of one after another.
 static int64_t chooseChunks(int64_t rows, int64_t columns) {
-  constexpr int64_t kNumbersAtOnce = 1 << 20, kBlocksAtOnce = 128, kLeastRows = 8, kMostRows = 64;
+  constexpr int64_t kNumbersAtOnce = 1 << 20, kBlocksAtOnce = 128, kLeastRows = 8, kMostRows = 64,
+                    kLeastColumns = 32;
+  if (columns < kLeastColumns)
+    return 0;
   const int64_t most = std::max({kNumbersAtOnce / columns, kBlocksAtOnce, rows / kMostRows});
   for (int64_t chunks = std::min(most, rows / kLeastRows); chunks > most / 2; --chunks)
     if (rows % chunks == 0)
@@ -262,7 +265,7 @@ SplitCall Splitter::splitSum() {
   return std::move(made);
 }
 
-/// Of each column of a value with numbers of this dtype, `shape` as the result's. What is rounded
+/// The sum of each column of a value whose numbers have dtype `element`, as a result of `type`. It
 /// ends in a view: a cast that is the last call would be taken for one of the gradient's
 /// (GradientRounding.h).
 unsigned Splitter::addSumOfColumns(unsigned value, Type element, const SumOfColumns &sum,

@@ -15,7 +15,6 @@
 // CHECK: aten.call "mm.default"(%{{.+}}, %[[SCALE]]#{{[01]}}) bwd in "a" {{.*}} -> tensor<64x32xf32>
 // CHECK: aten.call "sum.dim_IntList"(%[[SCALE]]#{{[01]}}, [0]
 
-
 // A product that a call of the window reads does not wait.
 // READ: %[[H:.+]] = fsdp.launch @{{.+}}(%{{.+}}) bwd in
 // READ: %[[MW:.+]] = aten.call "mm.default"(%{{.+}}, %[[H]]) bwd in "b"
