@@ -15,7 +15,7 @@ def run_on_terminal(command, timeout, columns=80, environment=None):
     """The exit status of the command, and the text that it wrote on a terminal of `columns` columns. After
     `timeout` seconds the command is killed."""
     controller, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS if columns else 0, columns, 0, 0))
     process = subprocess.Popen(list(map(str, command)), stdout=terminal, env=environment)
     os.close(terminal)
     killer = threading.Timer(timeout, process.kill)

@@ -235,7 +235,8 @@ FailureOr<func::FuncOp> fsdp::getStep(ModuleOp module, ArrayRef<ModulePhase> pha
     return diag;
   }
   if (isProgram(module))
-    return module.emitError("is a program of several steps; expected one of its modules");
+    return module.emitError("the module is a program of several steps, expected one of them: fsdpc "
+                            "--save-temps keeps each as scheduled.mlir beside it");
   auto steps = module.getOps<func::FuncOp>();
   if (!llvm::hasSingleElement(steps) || !llvm::hasSingleElement((*steps.begin()).getBody()))
     return module.emitError("has ") << std::distance(steps.begin(), steps.end())

@@ -286,6 +286,9 @@ llvm::Expected<ShardingConfig> fsdp::readShardingConfig(llvm::StringRef path) {
         problem->getMessage().str());
   if (std::error_code error = input.error())
     return llvm::createStringError(path + ": " + error.message());
+  // Of an empty file there is no node, and no next document to ask for.
+  if (input.getCurrentNode() && input.nextDocument())
+    return llvm::createStringError(path + ": several documents (---), expected one");
   config.file = path.str();
   return config;
 }

@@ -8,6 +8,7 @@
 #include "fsdp/IR/OptimizerOptions.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/full.h>
@@ -32,6 +33,12 @@ struct Chunk {
 };
 } // namespace
 
+/// As Python's `tensor.mul_(factor)`. C++'s mul_ has the number first, which kernels of CPUs round
+/// to the dtype of bf16 and fp16 tensors.
+static at::Tensor &multiply(at::Tensor &tensor, double factor) {
+  return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
+}
+
 static void runSgd(const OptimizerValues &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = chunk.gradients;
   if (values.weightDecay != 0)
@@ -41,7 +48,7 @@ static void runSgd(const OptimizerValues &values, int64_t step, Chunk &chunk) {
     if (step == 1)
       momentum.copy_(gradients);
     else
-      momentum.mul_(values.momentum).add_(gradients, 1 - values.dampening);
+      multiply(momentum, values.momentum).add_(gradients, 1 - values.dampening);
     gradients = values.nesterov ? gradients.add(momentum, values.momentum) : momentum;
   }
   chunk.parameters.add_(gradients, -values.lr);
@@ -51,12 +58,12 @@ static void runAdam(const OptimizerValues &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = chunk.gradients;
   if (values.weightDecay != 0) {
     if (values.kind == OptimizerKind::AdamW)
-      chunk.parameters.mul_(1 - values.lr * values.weightDecay);
+      multiply(chunk.parameters, 1 - values.lr * values.weightDecay);
     else
       gradients = gradients.add(chunk.parameters, values.weightDecay);
   }
   chunk.states[0].lerp_(gradients, 1 - values.beta1);
-  chunk.states[1].mul_(values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
   double correction1 = 1 - std::pow(values.beta1, step);
   double correction2 = 1 - std::pow(values.beta2, step);
   if (values.amsgrad)

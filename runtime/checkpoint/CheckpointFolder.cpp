@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,11 +89,26 @@ static Status removePartial(const std::string &folder) {
   return {};
 }
 
-Status fsdp::rt::beginCheckpoint(const std::string &folder, int64_t step) {
+static Status makeFolder(const std::string &path) {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    return failed("make folder", folder, error.message());
+  fs::create_directories(path, error);
+  return error ? failed("make folder", path, error.message()) : Status();
+}
+
+Result<FileDescriptor> fsdp::rt::lockFolder(const std::string &folder) {
+  if (Status status = makeFolder(folder); !status.ok())
+    return status;
+  FileDescriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock.valid())
+    return failed("open", folder, std::strerror(errno));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return failed("save to", folder, "another run on this host saves there");
+  return lock;
+}
+
+Status fsdp::rt::beginCheckpoint(const std::string &folder, int64_t step) {
+  if (Status status = makeFolder(folder); !status.ok())
+    return status;
   if (Status status = removePartial(folder); !status.ok())
     return status;
   const std::string path = partialPath(folder, step);

@@ -10,6 +10,7 @@
 #define FSDP_RUNTIME_CHECKPOINTFOLDER_H
 
 #include "Status.h"
+#include "comm/MappedMemory.h"
 
 #include <cstdint>
 #include <string>
@@ -32,6 +33,11 @@ std::string partialPath(const std::string &folder, int64_t step);
 /// The checkpoints of a run's folder, by step; none if the folder does not exist. Those that are
 /// being written or removed are left out.
 Result<std::vector<CheckpointEntry>> listCheckpoints(const std::string &folder);
+
+/// Makes the run's folder where there is none, and locks it for as long as the result lives: two
+/// runs would remove what the other one is writing. Other hosts do not see the lock, and where a
+/// file system has none for folders, there is none.
+Result<FileDescriptor> lockFolder(const std::string &folder);
 
 /// Makes the run's folder where there is none, removes what killed runs left there, and makes
 /// partialPath(). Called by one rank, before the others write there.

@@ -17,17 +17,20 @@ struct Launcher {
   const char *rank, *worldSize, *localRank;
   const char *localSize; // ranks on this host
   const char *hosts;     // number of hosts
+  const char *needed;    // set for ranks, where others have the rank variable too
   const char *jobs[3];   // what tells its jobs apart
 };
 
-// torchrun sets the same variables as a person does.
+// torchrun sets the same variables as a person does. Slurm sets SLURM_PROCID for the script of a
+// job as well, which no step has started, and PMI_RANK for ranks of srun --mpi=pmi2.
 constexpr Launcher kLaunchers[] = {
-    {"environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr, nullptr, {}},
+    {"environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr, nullptr, nullptr, {}},
     {"mpirun",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     nullptr,
      nullptr,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", nullptr}},
     {"mpirun",
@@ -36,14 +39,24 @@ constexpr Launcher kLaunchers[] = {
      "MPI_LOCALRANKID",
      "MPI_LOCALNRANKS",
      nullptr,
+     "MPI_LOCALNRANKS",
      {"PMI_JOBID", nullptr, nullptr}},
     {"srun",
      "SLURM_PROCID",
-     "SLURM_NTASKS",
+     "SLURM_STEP_NUM_TASKS",
      "SLURM_LOCALID",
      nullptr,
-     "SLURM_NNODES",
+     "SLURM_STEP_NUM_NODES",
+     "SLURM_STEP_NUM_TASKS",
      {"SLURM_JOB_ID", "SLURM_STEP_ID", nullptr}},
+    {"mpirun",
+     "PMI_RANK",
+     "PMI_SIZE",
+     nullptr,
+     nullptr,
+     nullptr,
+     nullptr,
+     {"PMI_JOBID", nullptr, nullptr}},
 };
 
 const char *valueOf(const GetEnvironment &get, const char *variable) {
@@ -126,7 +139,8 @@ Result<std::optional<LaunchEnvironment>>
 fsdp::rt::readLaunchEnvironment(const GetEnvironment &get) {
   const Launcher *launcher = nullptr;
   for (const Launcher &candidate : kLaunchers)
-    if (!launcher && valueOf(get, candidate.rank))
+    if (!launcher && valueOf(get, candidate.rank) &&
+        (!candidate.needed || valueOf(get, candidate.needed)))
       launcher = &candidate;
   if (!launcher) {
     if (const char *size = valueOf(get, "WORLD_SIZE"); size && std::strcmp(size, "1") != 0)
@@ -177,9 +191,8 @@ bool fsdp::rt::shareHost(const LaunchEnvironment &environment, const GetEnvironm
   for (const char *variable : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
     if (const char *value = get(variable))
       return value == size;
-  for (const char *variable : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"})
-    if (const char *value = get(variable); value && environment.launcher == "srun")
-      return std::string(value) == "1";
+  if (const char *hosts = get("SLURM_STEP_NUM_NODES"); hosts && environment.launcher == "srun")
+    return std::strcmp(hosts, "1") == 0;
   return environment.masterAddress == "localhost" || environment.masterAddress == "127.0.0.1" ||
          environment.masterAddress == "::1";
 }

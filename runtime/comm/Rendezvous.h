@@ -12,7 +12,7 @@ namespace fsdp::rt {
 
 /// What the launcher says through the environment. Rank and world size come, in this order, from
 /// torchrun or plain variables (RANK, WORLD_SIZE, LOCAL_RANK), mpirun (OMPI_COMM_WORLD_*, PMI_*) or
-/// srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID).
+/// srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID).
 struct LaunchEnvironment {
   unsigned rank = 0, worldSize = 1, localRank = 0;
   std::string masterAddress;     // MASTER_ADDR; "" if unset

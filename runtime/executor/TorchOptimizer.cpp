@@ -3,6 +3,7 @@
 #include "executor/TorchOptimizer.h"
 #include "plan/NormType.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
@@ -74,6 +75,12 @@ TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &sh
     }
 }
 
+/// As Python's `tensor.mul_(factor)`. C++'s mul_ has the number first, which kernels of CPUs round
+/// to the dtype of bf16 and fp16 tensors.
+static at::Tensor &multiply(at::Tensor &tensor, double factor) {
+  return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
+}
+
 void TorchUpdate::sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate) {
   if (optimizer.weight_decay != 0)
     gradients = at::add_out(chunk.decayed, gradients, chunk.parameters, optimizer.weight_decay);
@@ -81,7 +88,7 @@ void TorchUpdate::sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double l
     if (step == 1)
       chunk.state[0].copy_(gradients);
     else
-      chunk.state[0].mul_(optimizer.momentum).add_(gradients, 1 - optimizer.dampening);
+      multiply(chunk.state[0], optimizer.momentum).add_(gradients, 1 - optimizer.dampening);
     gradients = optimizer.options & FSDP_NESTEROV
                     ? at::add_out(chunk.denominator, gradients, chunk.state[0], optimizer.momentum)
                     : chunk.state[0];
@@ -92,12 +99,12 @@ void TorchUpdate::sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double l
 void TorchUpdate::adam(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate) {
   if (optimizer.weight_decay != 0) {
     if (optimizer.kind == FSDP_ADAMW)
-      chunk.parameters.mul_(1 - learningRate * optimizer.weight_decay);
+      multiply(chunk.parameters, 1 - learningRate * optimizer.weight_decay);
     else
       gradients = at::add_out(chunk.decayed, gradients, chunk.parameters, optimizer.weight_decay);
   }
   chunk.state[0].lerp_(gradients, 1 - optimizer.beta1);
-  chunk.state[1].mul_(optimizer.beta2).addcmul_(gradients, gradients, 1 - optimizer.beta2);
+  multiply(chunk.state[1], optimizer.beta2).addcmul_(gradients, gradients, 1 - optimizer.beta2);
   double time = static_cast<double>(step);
   double correction1 = 1 - std::pow(optimizer.beta1, time);
   double correction2 = 1 - std::pow(optimizer.beta2, time);

@@ -88,13 +88,14 @@ Status Checkpoints::checkFolder() const {
     return listed.status();
   if (listed->empty() || listed->back().step <= record.step)
     return {};
-  const std::string later = listed->back().path;
+  const CheckpointEntry &later = listed->back();
   if (record.step == 0 && !options.resume)
     return Status::error("--checkpoint-dir " + options.checkpointDir + " holds the checkpoint '" +
-                         later +
+                         later.path +
                          "' of an earlier run: go on with it by --resume, or name another folder");
-  return Status::error("--checkpoint-dir " + options.checkpointDir + " holds '" + later +
-                       "', but this run goes on from step " + std::to_string(record.step) +
+  return Status::error("--checkpoint-dir " + options.checkpointDir + " holds '" + later.path +
+                       (later.complete ? "'" : "', which is not complete") +
+                       ", but this run goes on from step " + std::to_string(record.step) +
                        ": name another folder, or remove what is later");
 }
 

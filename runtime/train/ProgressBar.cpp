@@ -9,20 +9,24 @@
 
 using namespace fsdp::rt;
 
-static constexpr size_t kBarCells = 20, kUsualColumns = 80;
+static constexpr size_t kBarCells = 20;
 static constexpr const char *kEraseLine = "\r\x1b[K";
 
-ProgressBar::ProgressBar() : terminal(::isatty(STDOUT_FILENO) == 1) {}
+/// Of the terminal on standard output; 0 without one, and of those that mpirun gives its ranks, which
+/// may lead to a file.
+static size_t columnsOfTerminal() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+ProgressBar::ProgressBar() : terminal(columnsOfTerminal() != 0) {}
 
 void ProgressBar::draw(double done, const std::string &text) {
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0;
-  const size_t columns = known ? size.ws_col : kUsualColumns;
   const auto full = static_cast<size_t>(std::clamp(done, 0.0, 1.0) * kBarCells);
   std::string line =
       "[" + std::string(full, '#') + std::string(kBarCells - full, '.') + "] " + text;
   // A line that is wrapped could not be erased. The last column may wrap, too.
-  line.resize(std::min(line.size(), columns - 1));
+  line.resize(std::min(line.size(), std::max<size_t>(columnsOfTerminal(), 1) - 1));
   std::printf("%s%s", kEraseLine, line.c_str());
   std::fflush(stdout);
   drawn = true;

@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// The last line of standard output where that is a terminal.
+/// The last line of standard output where that is a terminal whose width is known.
 class ProgressBar {
 public:
   ProgressBar();

@@ -80,6 +80,7 @@ private:
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
   void tellLostMarks();
+  void noteNonFinite(const StepRecord &record);
   /// What a step's end has come to; an error of which all ranks know waits for the checkpoint that
   /// is under way.
   Outcome endAt(Outcome outcome);
@@ -130,7 +131,7 @@ private:
   std::vector<CheckpointSaver::State> savingStates; // by rank
   bool stopped = false;
   std::set<size_t> graphTold; // shapes
-  bool marksTold = false;
+  bool marksTold = false, nonFiniteTold = false;
   std::atomic<bool> dumped{false};
 };
 

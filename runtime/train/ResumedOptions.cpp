@@ -162,13 +162,14 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   if (Status status = checkValues(manifest); !status.ok())
     return status;
   const Manifest own = manifestOf(plan, options);
-  if (manifest.model != own.model)
-    return Status::error("it is of model '" + manifest.model + "', this binary trains '" +
-                         own.model + "'");
   if (manifest.optimizer != own.optimizer)
     return Status::error("its optimizer is " + manifest.optimizer + ", this binary's is " +
                          own.optimizer);
   std::vector<std::string> notes;
+  // A model is called as its file was: what counts, names and shapes, has been compared.
+  if (manifest.model != own.model)
+    notes.push_back("model '" + own.model + "', the checkpoint is of model '" + manifest.model +
+                    "'");
   if (manifest.fingerprint != own.fingerprint)
     notes.push_back("compiled otherwise: plan " + own.fingerprint + " for " +
                     std::to_string(own.ranks) + " ranks, the checkpoint's is " +

@@ -188,6 +188,7 @@ Outcome RankRun::finishStep(const StepResults &own) {
   if (!skipped.empty())
     console->skipped(skipped);
   console->step(record, own.step == (stopped ? issued : figures.steps));
+  noteNonFinite(record);
   if (Status status = tellSaved(); !status.ok())
     return {status, false};
   return endAt({usual, true});
@@ -198,6 +199,16 @@ Outcome RankRun::endAt(Outcome outcome) {
   if (!outcome.status.ok() && outcome.known)
     (void)finishCheckpoint();
   return outcome;
+}
+
+/// Says once if the run trains on with NaN or Inf, which no guard has been asked to look for.
+void RankRun::noteNonFinite(const StepRecord &record) {
+  if (guard || nonFiniteTold || (std::isfinite(record.loss) && std::isfinite(record.gradientNorm)))
+    return;
+  nonFiniteTold = true;
+  console->note("step " + std::to_string(record.step) +
+                ": loss or gradients are not finite; the run goes on, and so do its checkpoints "
+                "(--stop-outliers ends it, --find-nan says where this begins)");
 }
 
 /// Says once if streams cannot tell the watchdog what they do.

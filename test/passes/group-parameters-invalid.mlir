@@ -5,6 +5,7 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/tied.yaml 2>&1 | FileCheck %s --check-prefix=TIED
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/root.yaml 2>&1 | FileCheck %s --check-prefix=ROOT
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/unknown.yaml 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/documents.yaml 2>&1 | FileCheck %s --check-prefix=DOCUMENTS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/both.yaml 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/word.yaml 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/mesh.yaml 2>&1 | FileCheck %s --check-prefix=MESH
@@ -87,6 +88,13 @@ groups:
 //--- root.yaml
 groups:
   - modules: [""]
+
+# What stands behind the first document would be ignored.
+# DOCUMENTS: error: {{.*}}documents.yaml: several documents (---), expected one
+//--- documents.yaml
+mesh: {dp: 4}
+---
+layout: per-param
 
 # Keys that the format does not know are errors.
 # UNKNOWN: {{.*}}unknown.yaml:2:5: error: unknown key 'module'

@@ -118,21 +118,63 @@ TEST(LaunchEnvironment, MpirunOnSeveralHosts) {
 }
 
 TEST(LaunchEnvironment, Srun) {
-  Variables variables{{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "4"},  {"SLURM_LOCALID", "3"},
-                      {"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "0"}, {"SLURM_NNODES", "1"}};
+  Variables variables{{"SLURM_PROCID", "3"},         {"SLURM_STEP_NUM_TASKS", "4"},
+                      {"SLURM_LOCALID", "3"},        {"SLURM_JOB_ID", "77"},
+                      {"SLURM_STEP_ID", "0"},        {"SLURM_NNODES", "2"},
+                      {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_NTASKS", "8"}};
   LaunchEnvironment read = environmentOf(variables);
   EXPECT_EQ(read.launcher, "srun");
   EXPECT_EQ(read.rank, 3u);
   EXPECT_EQ(read.runId, "77/0");
   EXPECT_EQ(read.masterAddress, "127.0.0.1");
-  variables["SLURM_NNODES"] = "2";
-  EXPECT_THAT(errorOf(variables), HasSubstr("the run spans several hosts (SLURM_NNODES is 2)"));
+  variables["SLURM_STEP_NUM_NODES"] = "2";
+  EXPECT_THAT(errorOf(variables),
+              HasSubstr("the run spans several hosts (SLURM_STEP_NUM_NODES is 2)"));
+}
+
+// With --mpi=pmi2 srun's ranks have PMI's variables, which do not say which rank of its host one
+// is.
+TEST(LaunchEnvironment, SrunWithPmi) {
+  LaunchEnvironment read = environmentOf({{"PMI_RANK", "3"},
+                                          {"PMI_SIZE", "4"},
+                                          {"PMI_JOBID", "77.0"},
+                                          {"SLURM_PROCID", "3"},
+                                          {"SLURM_STEP_NUM_TASKS", "4"},
+                                          {"SLURM_STEP_NUM_NODES", "2"},
+                                          {"SLURM_LOCALID", "1"},
+                                          {"MASTER_ADDR", "node0"},
+                                          {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(read.launcher, "srun");
+  EXPECT_EQ(read.localRank, 1u);
+}
+
+// mpirun that has begun its helpers by srun.
+TEST(LaunchEnvironment, MpirunWithinSlurm) {
+  LaunchEnvironment read = environmentOf({{"PMI_RANK", "3"},
+                                          {"PMI_SIZE", "4"},
+                                          {"MPI_LOCALRANKID", "3"},
+                                          {"MPI_LOCALNRANKS", "4"},
+                                          {"SLURM_PROCID", "0"},
+                                          {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_EQ(read.launcher, "mpirun");
+  EXPECT_EQ(read.rank, 3u);
+}
+
+// The script of a Slurm job is no rank: it may start ranks as threads.
+TEST(LaunchEnvironment, ScriptOfSlurmJob) {
+  auto result = readFrom({{"SLURM_JOB_ID", "77"},
+                          {"SLURM_PROCID", "0"},
+                          {"SLURM_LOCALID", "0"},
+                          {"SLURM_NTASKS", "2"},
+                          {"SLURM_NNODES", "1"}});
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  EXPECT_FALSE(result->has_value());
 }
 
 // The first launcher in the documented order wins: torchrun inside srun is torchrun.
 TEST(LaunchEnvironment, Order) {
   LaunchEnvironment read = environmentOf({{"SLURM_PROCID", "0"},
-                                          {"SLURM_NTASKS", "1"},
+                                          {"SLURM_STEP_NUM_TASKS", "1"},
                                           {"RANK", "5"},
                                           {"WORLD_SIZE", "8"},
                                           {"MASTER_ADDR", "a"},

@@ -7,6 +7,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/ScalarOps.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -18,6 +19,11 @@
 using namespace fsdp::rt;
 
 namespace {
+/// Python's `tensor.mul_(factor)`, for which bf16 tensors do not round the factor. C++'s mul_ does.
+at::Tensor &multiply(at::Tensor &tensor, double factor) {
+  return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
+}
+
 /// What torch.optim's single-tensor functions execute (torch 2.11, _single_tensor_adam and
 /// _single_tensor_sgd), on a whole parameter.
 struct Reference {
@@ -41,7 +47,7 @@ struct Reference {
       if (!hasBuffer)
         state[0] = gradient.detach().clone();
       else
-        state[0].mul_(optimizer.momentum).add_(gradient, 1 - optimizer.dampening);
+        multiply(state[0], optimizer.momentum).add_(gradient, 1 - optimizer.dampening);
       hasBuffer = true;
       gradient =
           optimizer.options & FSDP_NESTEROV ? gradient.add(state[0], optimizer.momentum) : state[0];
@@ -52,12 +58,12 @@ struct Reference {
   void adam(at::Tensor gradient, double number, double lr) {
     if (optimizer.weight_decay != 0) {
       if (optimizer.kind == FSDP_ADAMW)
-        parameter.mul_(1 - lr * optimizer.weight_decay);
+        multiply(parameter, 1 - lr * optimizer.weight_decay);
       else
         gradient = gradient.add(parameter, optimizer.weight_decay);
     }
     state[0].lerp_(gradient, 1 - optimizer.beta1);
-    state[1].mul_(optimizer.beta2).addcmul_(gradient, gradient, 1 - optimizer.beta2);
+    multiply(state[1], optimizer.beta2).addcmul_(gradient, gradient, 1 - optimizer.beta2);
     double correction1 = 1 - std::pow(optimizer.beta1, number);
     double correction2 = 1 - std::pow(optimizer.beta2, number);
     at::Tensor square = state[1];
@@ -76,8 +82,9 @@ fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double da
   optimizer.dampening = dampening;
   return optimizer;
 }
-fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9) {
-  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, 0.999, 1e-8, 0};
+fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9,
+                    double beta2 = 0.999) {
+  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, beta2, 1e-8, 0};
 }
 
 std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }
@@ -317,6 +324,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerTest,
                                          adam(FSDP_ADAM, 0), adam(FSDP_ADAM, 0.1),
                                          adam(FSDP_ADAMW, 0), adam(FSDP_ADAMW, 0.1),
                                          adam(FSDP_ADAMW, 0.1, 0.3),
+                                         adam(FSDP_ADAMW, 0.1, 0.9, 0.95),
                                          withOptions(sgd(0.01, 0.9), FSDP_NESTEROV),
                                          withOptions(sgd(0.01, 0.9), FSDP_MAXIMIZE, 0.3),
                                          withOptions(adam(FSDP_ADAM, 0.1), FSDP_MAXIMIZE),

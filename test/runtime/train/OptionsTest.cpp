@@ -225,10 +225,12 @@ TEST(TrainOptions, GuardsLookAtEachStep) {
 }
 
 TEST(TrainOptions, RefusesMalformedFlags) {
-  expectRefused({"--nonsense", "3"}, {"--nonsense"});
+  expectRefused({"--nonsense", "3"}, {"unknown flag '--nonsense'; --help lists all"});
+  expectRefused({"--save-evry=3"}, {"unknown flag '--save-evry'; did you mean --save-every?"});
+  expectRefused({"--quiet", "more"}, {"unexpected argument 'more'"});
   expectRefused({"--steps", "many"}, {"--steps", "many"});
   expectRefused({"--steps"}, {"--steps"});
-  expectRefused({"--steps", "1", "--steps", "2"}, {"--steps"});
+  expectRefused({"--steps", "1", "--steps", "2"}, {"--steps is given 2 times"});
   expectRefused({"--seed", "-1"}, {"--seed", "-1"});
   expectRefused({"--ranks", "-1"}, {"--ranks", "-1"});
   expectRefused({"--steps", "99999999999999999999"}, {"--steps", "99999999999999999999"});

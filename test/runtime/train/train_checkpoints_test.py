@@ -247,7 +247,7 @@ class TrainCheckpointsTest(TinyRunTest):
     def test_incomplete_ones_are_never_taken(self):
         self.succeeds(steps=4, save_every=2)
         (self.run_folder / "step-000000004" / "checkpoint.json").unlink()
-        self.refused("--resume", steps=4, words=["step-000000004", "goes on from step 2"])
+        self.refused("--resume", steps=4, words=["step-000000004', which is not complete", "goes on from step 2"])  # fmt: skip
         self.refused(resume=self.run_folder / "step-000000004", init=None, checkpoint_dir=None,
                      words=["step-000000004/shard-00001", "not complete"])  # fmt: skip
         (self.run_folder / "step-000000004").rename(self.run_folder / "step-000000004.partial")
@@ -262,12 +262,30 @@ class TrainCheckpointsTest(TinyRunTest):
         manifest.write_text(json.dumps({**good, "lr": 3.0}))
         self.refused("--resume", steps=4, words=[manifest, "is damaged", "CRC-32C"])
         del good["crc32c"]
-        for key, value, words in (("model", "large", ["'large'", "'tiny'"]),
-                                  ("optimizer", "sgd", ["sgd", "adamw"]),
+        manifest.write_text(json.dumps({**good, "model": "large"}))
+        self.assertIn("model 'tiny', the checkpoint is of model 'large'",
+                      self.succeeds("--resume", steps=2))  # fmt: skip
+        for key, value, words in (("optimizer", "sgd", ["sgd", "adamw"]),
                                   ("lr_schedule", "steps", ["lr_schedule", "'steps'"]),
                                   ("step", 30, ["step 30 of 2"])):  # fmt: skip
             manifest.write_text(json.dumps({**good, key: value}))
             self.refused("--resume", steps=4, words=[self.run_folder / "step-000000002", *words])
+
+    def test_one_run_at_a_time_saves_to_a_folder(self):
+        processes, lines = self.endless(2, save_every=1)
+        with lines:
+            self.assertEqual(json.loads(lines.readline())["step"], 1)
+            self.refused("--resume", steps=10**9, save_every=1,
+                         words=["cannot save to", self.run_folder, "another run on this host"])  # fmt: skip
+            processes[0].terminate()
+            for _ in lines:
+                pass
+        for process in processes:
+            self.succeed(process)
+        before = self.checkpoints()
+        step = int(before[-1][5:]) + 1
+        self.succeeds("--resume", steps=step, save_every=1)
+        self.assertEqual(self.checkpoints(), before + [f"step-{step:09}"])
 
     def test_flags_that_do_not_go_together(self):
         for flags, words in (

@@ -267,7 +267,7 @@ class TrainFailuresTest(TinyRunTest):
         launchers = {
             "torchrun": ("RANK", "WORLD_SIZE"),
             "mpirun": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-            "srun": ("SLURM_PROCID", "SLURM_NTASKS"),
+            "srun": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
         }
         command = [self.binary(2)] + self.flags(connect_timeout=0.5)
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

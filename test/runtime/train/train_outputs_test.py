@@ -29,6 +29,9 @@ class TrainOutputsTest(TinyRunTest):
         self.assertTrue(all(len(full) + len(rest) == 20 for full, rest in bars), bars)
         self.assertTrue(bars)
         self.assertTrue(any(line.startswith("step 2000/2000") for line in shown), shown)
+        # mpirun's ranks have terminals without a size.
+        status, text = run_on_terminal(command, LIMIT_S, columns=0, environment=launcher_free_environment())
+        self.assertEqual((status, text.count("\x1b")), (0, 0), text)
         _, out, _ = self.run_alone(2, steps=2000)
         self.assertNotIn("\x1b", out)
         self.assertNotIn("[#", out)
@@ -94,6 +97,9 @@ class TrainOutputsTest(TinyRunTest):
         self.assert_one_error(self.run_alone(2, stop_outliers=-1), "--stop-outliers -1")
         self.assert_one_error(self.run_alone(2, skip_outliers="nan"), "--skip-outliers nan")
         self.assert_one_error(self.run_alone(2, skip_outliers=3), "compiled without clipping")
+        code, out, err = self.run_alone(2, init=self.path("bad.safetensors"), steps=3)
+        self.assertEqual((code, err, out.count("not finite")), (0, [], 1), out)
+        self.assertIn("step 1: loss or gradients are not finite; the run goes on", out)
 
     def test_torchrun_takes_no_flag_for_its_own(self):
         """torchrun looks at all words before it knows which are its own, and refuses one that begins as

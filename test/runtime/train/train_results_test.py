@@ -123,7 +123,7 @@ class TrainResultsTest(TinyRunTest):
 
     def test_ranks_in_wrappers_find_each_other(self):
         # The job's number is missing, so the launcher's process tells jobs apart.
-        for rank, size in (("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+        for rank, size in (("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
             with self.subTest(rank=rank):
                 command = ["timeout", "60", self.binary(2)] + self.flags(steps=2)
                 ranks = [self.start(command, **{rank: str(r), size: "2"}) for r in range(2)]
