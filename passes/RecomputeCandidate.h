@@ -22,6 +22,10 @@ struct RecomputeCandidate {
   std::map<RecomputePolicy, int64_t> countRecomputed() const;
   /// How many blocks keep their activations on the host.
   int64_t countOffloaded() const;
+  /// What groups follow that no step names: the root computes nothing again where no block does.
+  RecomputePolicy getRootPolicy(int64_t numBlocks) const {
+    return steps.empty() && numBlocks > 0 ? RecomputePolicy::None : RecomputePolicy::Cheap;
+  }
   /// How many blocks are computed again or on the host, and what for. `numBlocks`: of which this is
   /// free.
   std::string describe(int64_t numBlocks, bool isFitting) const;

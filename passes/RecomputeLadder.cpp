@@ -69,6 +69,12 @@ SmallVector<GroupOp> fsdp::collectFreeBlocks(ModuleOp captured) {
   return llvm::filter_to_vector(captured.getOps<GroupOp>(), isFreeBlock);
 }
 
+SmallVector<RecomputeStep> fsdp::listCheapSteps(ModuleOp captured) {
+  return llvm::map_to_vector(collectFreeBlocks(captured), [](GroupOp group) {
+    return RecomputeStep{group.getSymNameAttr(), RecomputePolicy::Cheap};
+  });
+}
+
 void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
   DenseMap<StringAttr, RecomputeStep> stepOf; // the last one of each group
   for (const RecomputeStep &step : steps)

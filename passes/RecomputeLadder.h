@@ -21,6 +21,9 @@ struct RecomputeStep {
 /// The groups whose policy is free: blocks that do not say it themselves.
 llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 
+/// All of these become `cheap`.
+llvm::SmallVector<RecomputeStep> listCheapSteps(mlir::ModuleOp captured);
+
 /// The steps from `cheap` everywhere to the least memory, those first that take the least time for
 /// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
 /// best choice of policies for it: of each block the ladder has the lower convex hull of time over

@@ -225,8 +225,9 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
 
     Without a cap, on a device whose memory is known, `cheap` is taken unless `none` takes at least half a
     hundredth less time, and its arena fits the memory less what driver and libraries take, and less a
-    32nd of it where no profile says what operators allocate beside the arena. The root follows `none`
-    where all blocks do.
+    32nd of it where no profile says what operators allocate beside the arena. Both are
+    estimated, by a lower bound and by the order in which everything starts as soon as possible, and
+    searched for only where that leaves the answer open. The root follows `none` where all blocks do.
 
     Under a cap recomputation begins with `none`; block by block it becomes `cheap`. Then it grows by
     steps. A step takes one block from its policy to the next one on the lower
@@ -256,7 +257,7 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     A remark says what was chosen if it is not `cheap`, and `decisions` of the groups that it was chosen
     for say why. Remarks for tools
     (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy` (`auto`: several), `RecomputedBlocks`,
-    `OffloadedBlocks`, `Blocks`, `PredictedNs`.
+    `OffloadedBlocks`, `Blocks`, under a cap `PredictedNs`.
 
     Why: a block that is recomputed saves its activations until its backward and costs its forward,
     so that as few as possible should be; and memory that recomputing frees may serve to keep groups

@@ -34,7 +34,17 @@ LogicalResult KernelOp::verifyRegions() {
   return success();
 }
 
+/// fsdp-fuse puts kernels right before the step. A lookup passes all parameters and groups first,
+/// for each launch.
 KernelOp LaunchOp::getDeclaration() {
+  Operation *step = (*this)->getParentOp();
+  for (Operation *op = step->getPrevNode(); op; op = op->getPrevNode()) {
+    auto kernel = dyn_cast<KernelOp>(op);
+    if (!kernel)
+      break;
+    if (kernel.getSymNameAttr() == getKernelAttr().getAttr())
+      return kernel;
+  }
   return SymbolTable::lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
 }
 

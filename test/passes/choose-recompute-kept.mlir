@@ -3,18 +3,21 @@
 // RUN: fsdp-opt %s --fsdp-choose-recompute="device=h100 schedule=asap" | FileCheck %s --check-prefixes=KEPT,DEVICE
 // RUN: fsdp-opt %s --fsdp-choose-recompute="device=h100 memory-cap=8GB" | FileCheck %s --check-prefixes=KEPT,CAP
 // RUN: fsdp-opt %s --fsdp-choose-recompute="device=h100 memory-cap=7GB" | FileCheck %s --check-prefix=SOME
+// RUN: sed 's/262144x/2839400x/' %s | fsdp-opt --fsdp-choose-recompute="device=h100" | FileCheck %s --check-prefixes=KEPT,NEAR
+// RUN: sed 's/262144x/2840000x/' %s | fsdp-opt --fsdp-choose-recompute="device=h100" | FileCheck %s --check-prefixes=CHEAP,OVER
 // RUN: sed 's/262144x/3000000x/' %s | fsdp-opt --fsdp-choose-recompute="device=h100" | FileCheck %s --check-prefixes=CHEAP,LARGE
 // RUN: sed 's/x1024xf32/x32768xf32/; s/262144x/512x/; s/<1024x/<32768x/' %s | fsdp-opt --fsdp-choose-recompute="device=h100" | FileCheck %s --check-prefixes=CHEAP,LITTLE
 // RUN: fsdp-opt %s --fsdp-choose-recompute | FileCheck %s --check-prefix=CHEAP
 // RUN: fsdp-opt %s --fsdp-choose-recompute="device=h100 policy=cheap" | FileCheck %s --check-prefix=CHEAP
 
 // Two blocks with squares that products of the backward read. To compute them again is cheap, and takes time: where
-// nothing is, the step is faster and fits, on the device as under a cap.
-// REMARK-DAG: Policy=none, PredictedNs={{.+}}, RecomputedBlocks=0
-// REMARK-DAG: remark: with nothing computed again the step takes {{[0-9.]+}} % less than by policy cheap, and fits the device: an arena of {{[0-9]+}} bytes, where there is room for 81438998528
+// nothing is, the step is faster and fits, on the device as under a cap. Near the device's memory an arena tells (NEAR, OVER).
+// REMARK-DAG: Policy=none, RecomputedBlocks=0
+// REMARK-DAG: remark: with nothing computed again the step takes {{[0-9.]+}} % less than by policy cheap, and fits the device: at most {{[0-9]+}} bytes are live at once, where there is room for 81438998528
 // KEPT: fsdp.recompute = #fsdp.recompute<none, blocks = 0, for = time>
 // DEVICE: fsdp.group @g0 {{.*}} recomputed none decisions [#fsdp.decision<recomputed, "with nothing computed again {{.*}} fits the device: {{.*}}">]
 // CAP: fsdp.group @g0 {{.*}} recomputed none decisions [#fsdp.decision<recomputed, "with nothing computed again {{.*}} fits the memory cap">]
+// NEAR: fsdp.group @g0 {{.*}} fits the device: an arena of 8142{{[0-9]+}} bytes, where there is room for 81438998528"
 // KEPT-NOT: aten.call "mul.Tensor"(%[[X:.+]], %[[X]]) bwd
 // KEPT: return
 
@@ -26,7 +29,8 @@
 // SOME: aten.call "mul.Tensor"(%[[X:mm.*]], %[[X]]) bwd in "l.0"
 
 // What does not fit the device, gains too little, or is on a device of unknown memory: cheap, in both blocks.
-// LARGE: fsdp.group @g0 {{.*}} "with nothing computed again the arena would have 86{{[0-9]+}} bytes, and the device has room for 81438998528"
+// OVER: fsdp.group @g0 {{.*}} "with nothing computed again the arena would have 8144{{[0-9]+}} bytes, and the device has room for 81438998528"
+// LARGE: fsdp.group @g0 {{.*}} "with nothing computed again at least 86{{[0-9]+}} bytes would be live at once, and the device has room for 81438998528"
 // LITTLE: fsdp.group @g0 {{.*}} "with nothing computed again the step would take 0.{{[0-4]}} % less, too little for the memory"
 // CHEAP: aten.call "mul.Tensor"(%[[X:.+]], %[[X]]) bwd in "l.1"
 // CHEAP: aten.call "mul.Tensor"(%[[Y:.+]], %[[Y]]) bwd in "l.0"

@@ -1,0 +1,59 @@
+//===- RecomputePredictor.cpp - What a candidate needs and takes ----------===//
+
+#include "passes/RecomputePredictor.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "passes/LeastPeak.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+StepChoices RecomputePredictor::getChoices(const RecomputeCandidate &candidate) const {
+  RecomputeOptions recompute;
+  recompute.policy = candidate.getRootPolicy(numBlocks);
+  // Activations that a search decides on are those that its steps mark.
+  const bool areAll = activations == OffloadPolicy::All;
+  return {.recompute = recompute,
+          .offload = {candidate.offload, areAll ? OffloadPolicy::All : OffloadPolicy::None},
+          .fusion = kernels};
+}
+
+OwningOpRef<ModuleOp> RecomputePredictor::apply(const RecomputeCandidate &candidate) const {
+  ModuleOp module = captured;
+  OwningOpRef<ModuleOp> changed = module.clone();
+  applySteps(*changed, candidate.steps);
+  return changed;
+}
+
+std::optional<int64_t> RecomputePredictor::findPeak(const RecomputeCandidate &candidate) const {
+  return findLeastPeak(*apply(candidate), search.getCosts(), getChoices(candidate));
+}
+
+OwningOpRef<ModuleOp> RecomputePredictor::shard(const RecomputeCandidate &candidate) const {
+  OwningOpRef<ModuleOp> changed = apply(candidate);
+  MLIRContext *context = changed->getContext();
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  PassManager manager(context);
+  addSharding(manager, *changed, getChoices(candidate));
+  if (failed(manager.run(*changed)))
+    return nullptr;
+  return changed;
+}
+
+std::optional<FoundSchedule> RecomputePredictor::schedule(ModuleOp sharded) const {
+  ScopedDiagnosticHandler quiet(sharded.getContext(), [](Diagnostic &) { return success(); });
+  FailureOr<std::optional<FoundSchedule>> found = search.run(sharded);
+  return succeeded(found) ? std::move(*found) : std::nullopt;
+}
+
+std::optional<RecomputePrediction>
+RecomputePredictor::predict(const RecomputeCandidate &candidate) const {
+  OwningOpRef<ModuleOp> module = shard(candidate);
+  std::optional<FoundSchedule> found = module ? schedule(*module) : std::nullopt;
+  if (!found)
+    return std::nullopt;
+  double computeNs = -found->step.exposedCopyNs;
+  for (const schedule::Operation &operation : found->step.problem.operations)
+    computeNs += operation.durationNs;
+  return RecomputePrediction{candidate, found->makespanNs, computeNs};
+}

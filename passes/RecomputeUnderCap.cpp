@@ -1,0 +1,250 @@
+//===- RecomputeUnderCap.cpp - How much to recompute under a cap ----------===//
+//
+// Recomputes more and more, or keeps activations on the host, in steps that take the least time for
+// each byte saved first (RecomputeLadder.h). Least peaks, which are fast to find, tell the fewest
+// steps that fit. Then it schedules the few candidates that do, and takes the fastest. Optimizer
+// state goes to the host where that may be decided and nothing fits without, or the step is faster
+// with it there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KernelChoice.h"
+#include "passes/RecomputeChoice.h"
+#include "passes/RecomputePredictor.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+using Candidate = RecomputeCandidate;
+using Prediction = RecomputePrediction;
+using Ladder = SmallVector<RecomputeStep>;
+
+/// What another choice must gain to be worth it, as a ratio of times.
+static constexpr double kWorthIt = 0.99;
+
+/// Why optimizer state goes to the host where that may be decided.
+static constexpr StringLiteral
+    kForMemory = "no schedule with the optimizer state on the device fits the memory cap",
+    kForTime = "the memory that this leaves to activations saves more time than the copies take";
+
+namespace {
+
+/// With one choice of kernels and one place of optimizer state.
+class CandidateSearch {
+public:
+  CandidateSearch(ModuleOp captured, const RecomputePredictor &predictor, OffloadPolicy offload,
+                  int64_t capBytes)
+      : cheapSteps(listCheapSteps(captured)), predictor(predictor), offload(offload),
+        capBytes(capBytes) {}
+
+  std::optional<Prediction> findBest(ArrayRef<Ladder> ladders);
+
+private:
+  bool fits(const Candidate &candidate) const {
+    std::optional<int64_t> peak = predictor.findPeak(candidate);
+    return peak && *peak <= capBytes;
+  }
+  std::optional<Prediction> predictIfFits(const Candidate &candidate) const {
+    return fits(candidate) ? predictor.predict(candidate) : std::nullopt;
+  }
+  Candidate climb(ArrayRef<RecomputeStep> ladder, size_t count) const {
+    return {Ladder(ladder.take_front(count)), offload, RecomputeReason::Memory};
+  }
+  std::optional<size_t> findFewestSteps(ArrayRef<RecomputeStep> ladder, size_t low) const;
+  void takeBack(Candidate &candidate, size_t low) const;
+  std::optional<Prediction> predictFewest(ArrayRef<RecomputeStep> ladder, size_t low) const;
+  std::optional<Prediction> predictLessThanCheap(ArrayRef<RecomputeStep> ladder,
+                                                 double cheapNs) const;
+  void take(std::optional<Prediction> found, double ratio);
+
+  const Ladder cheapSteps;
+  const RecomputePredictor &predictor;
+  const OffloadPolicy offload;
+  const int64_t capBytes;
+  std::optional<Prediction> best;
+};
+
+} // namespace
+
+/// The fewest steps, more than `low`, with which the step's least peak fits. Each more lowers it in
+/// practice: where it does not, more are taken than need be, and what is taken fits all the same.
+std::optional<size_t> CandidateSearch::findFewestSteps(ArrayRef<RecomputeStep> ladder,
+                                                       size_t low) const {
+  if (ladder.size() <= low || !fits(climb(ladder, ladder.size())))
+    return std::nullopt;
+  size_t high = ladder.size(); // fits
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    (fits(climb(ladder, middle)) ? high : low) = middle;
+  }
+  return high;
+}
+
+/// The last step may save more than was missing: takes back earlier ones, behind the first `low`,
+/// that the step fits without, first those that cost the most time.
+void CandidateSearch::takeBack(Candidate &candidate, size_t low) const {
+  // Each try computes a peak. Blocks are often alike: if the step does not fit without one of them,
+  // it does not without another.
+  constexpr unsigned kFailures = 3;
+  Ladder byTime(ArrayRef(candidate.steps).drop_front(low));
+  llvm::stable_sort(
+      byTime, [](const RecomputeStep &a, const RecomputeStep &b) { return a.addedNs > b.addedNs; });
+  unsigned numFailed = 0;
+  for (const RecomputeStep &step : byTime) {
+    auto isIt = [&](const RecomputeStep &other) {
+      return other.group == step.group && other.policy == step.policy &&
+             other.isOffloaded == step.isOffloaded;
+    };
+    Candidate without = candidate;
+    llvm::erase_if(without.steps, isIt);
+    if (fits(without))
+      candidate = without;
+    else if (++numFailed == kFailures)
+      return;
+  }
+}
+
+/// The fewest steps whose schedule fits, holes of its arena included: a few more than the least
+/// peak allows may be needed.
+std::optional<Prediction> CandidateSearch::predictFewest(ArrayRef<RecomputeStep> ladder,
+                                                         size_t low) const {
+  std::optional<size_t> fewest = findFewestSteps(ladder, low);
+  if (!fewest)
+    return std::nullopt;
+  Candidate candidate = climb(ladder, *fewest);
+  takeBack(candidate, low);
+  if (std::optional<Prediction> found = predictor.predict(candidate))
+    return found;
+  for (size_t count : {*fewest, (*fewest + ladder.size()) / 2, ladder.size()}) {
+    if (std::optional<Prediction> found = predictor.predict(climb(ladder, count)))
+      return found;
+    if (count == ladder.size())
+      break;
+  }
+  return std::nullopt;
+}
+
+/// Where `ladder`, the steps to `cheap`, fits as a whole. The fewest steps may leave so little room
+/// that collectives wait for it.
+std::optional<Prediction> CandidateSearch::predictLessThanCheap(ArrayRef<RecomputeStep> ladder,
+                                                                double cheapNs) const {
+  std::optional<Prediction> some = predictFewest(ladder, 0);
+  if (!some || some->makespanNs < kWorthKeeping * cheapNs)
+    return some;
+  return predictor.predict(
+      climb(ladder, std::min(some->candidate.steps.size() + 1, ladder.size())));
+}
+
+void CandidateSearch::take(std::optional<Prediction> found, double ratio) {
+  if (found && (!best || found->makespanNs < ratio * best->makespanNs))
+    best = found;
+}
+
+std::optional<Prediction> CandidateSearch::findBest(ArrayRef<Ladder> ladders) {
+  constexpr double kEnough = 1.01; // so little exposed that repeating work cannot pay
+  best = predictIfFits({.steps = cheapSteps, .offload = offload});
+  if (!best) {
+    for (ArrayRef<RecomputeStep> ladder : ladders)
+      take(predictFewest(ladder, cheapSteps.size()), kWorthIt);
+    return best;
+  }
+  const double cheapNs = best->makespanNs;
+  const bool isExposed = cheapNs > kEnough * best->computeNs;
+  ArrayRef<RecomputeStep> ladder = ladders.front();
+  if (std::optional<Prediction> kept = predictIfFits({.offload = offload})) {
+    kept->candidate.why = explainKept(kept->makespanNs / cheapNs, "the memory cap");
+    take(kept, kWorthKeeping);
+  } else if (!cheapSteps.empty()) {
+    take(predictLessThanCheap(ladder.take_front(cheapSteps.size()), cheapNs), kWorthKeeping);
+  }
+  Ladder selectedSteps = llvm::filter_to_vector(
+      ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; });
+  if (isExposed && !selectedSteps.empty())
+    for (size_t count : {(selectedSteps.size() + 1) / 2, selectedSteps.size()}) {
+      Candidate selected{cheapSteps, offload, RecomputeReason::Time};
+      llvm::append_range(selected.steps, ArrayRef(selectedSteps).take_front(count));
+      take(predictor.predict(selected), kWorthIt);
+    }
+  return best;
+}
+
+/// Where activations may be offloaded there are several: without that, and by the policy of the
+/// blocks of which the forward hides the copies.
+static FailureOr<SmallVector<Ladder>> findLadders(ModuleOp captured, const ScheduleSearch &search,
+                                                  FusionChoice kernels, OffloadPolicy activations) {
+  SmallVector<std::optional<RecomputePolicy>> offloaded = {std::nullopt};
+  if (activations == OffloadPolicy::Auto)
+    offloaded.append({RecomputePolicy::Cheap, RecomputePolicy::Selected, RecomputePolicy::Full});
+  SmallVector<Ladder> ladders;
+  for (std::optional<RecomputePolicy> policy : offloaded) {
+    FailureOr<Ladder> found = findRecomputeLadder(captured, search.getCosts(), kernels, policy);
+    if (failed(found))
+      return failure();
+    ladders.push_back(std::move(*found));
+  }
+  return ladders;
+}
+
+static std::optional<Prediction> findBest(ModuleOp captured, const RecomputePredictor &predictor,
+                                          OffloadPolicy offload, ArrayRef<Ladder> ladders,
+                                          int64_t capBytes) {
+  auto findWith = [&](OffloadPolicy place) {
+    return CandidateSearch(captured, predictor, place, capBytes).findBest(ladders);
+  };
+  std::optional<Prediction> best =
+      findWith(offload == OffloadPolicy::All ? OffloadPolicy::All : OffloadPolicy::None);
+  // To free the state's memory costs little where computation hides the copies.
+  if (offload != OffloadPolicy::Auto || (best && best->candidate.reason != RecomputeReason::Memory))
+    return best;
+  std::optional<Prediction> offloaded = findWith(OffloadPolicy::All);
+  if (!offloaded || (best && offloaded->makespanNs >= kWorthIt * best->makespanNs))
+    return best;
+  offloaded->candidate.whyOffloaded = best ? kForTime : kForMemory;
+  return offloaded;
+}
+
+/// Where nothing fits: what needs the least.
+static Candidate findLeast(ModuleOp captured, const ScheduleSearch &search,
+                           const RecomputeRequest &request) {
+  Candidate least;
+  std::optional<int64_t> leastBytes;
+  const OffloadPolicy offload = request.offload.optimizer;
+  const auto choices = listKernelChoices(request.fusion, /*hasCap=*/true);
+  for (FusionChoice kernels : llvm::reverse(choices)) {
+    FailureOr<SmallVector<Ladder>> ladders =
+        findLadders(captured, search, kernels, request.offload.activations);
+    if (failed(ladders))
+      continue;
+    // What is cheap comes first: it is named if the rest saves nothing.
+    ladders->insert(ladders->begin(), listCheapSteps(captured));
+    for (const Ladder &steps : *ladders) {
+      Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};
+      if (offload != OffloadPolicy::None)
+        candidate.offload = OffloadPolicy::All;
+      if (offload == OffloadPolicy::Auto)
+        candidate.whyOffloaded = kForMemory;
+      RecomputePredictor predictor(captured, search, kernels, request.offload.activations);
+      std::optional<int64_t> bytes = predictor.findPeak(candidate);
+      if (bytes && (!leastBytes || *bytes < *leastBytes)) {
+        least = candidate;
+        leastBytes = bytes;
+      }
+    }
+  }
+  return least;
+}
+
+FailureOr<RecomputeChoice> fsdp::chooseUnderCap(ModuleOp captured, const ScheduleSearch &search,
+                                                const RecomputeRequest &request, int64_t capBytes) {
+  for (FusionChoice kernels : listKernelChoices(request.fusion, /*hasCap=*/true)) {
+    FailureOr<SmallVector<Ladder>> ladders =
+        findLadders(captured, search, kernels, request.offload.activations);
+    if (failed(ladders))
+      return failure();
+    RecomputePredictor predictor(captured, search, kernels, request.offload.activations);
+    if (std::optional<Prediction> best =
+            findBest(captured, predictor, request.offload.optimizer, *ladders, capBytes))
+      return RecomputeChoice{best->candidate, best->makespanNs};
+  }
+  return RecomputeChoice{findLeast(captured, search, request), {}, /*isFitting=*/false};
+}
