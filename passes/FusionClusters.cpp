@@ -157,11 +157,26 @@ unsigned FusionClusters::countTensors(const Union &all) const {
   return inputs.size() + outputs;
 }
 
-/// True if all calls count their rows by the same dimensions, or all may be counted by one.
+/// True if all calls, and the views through which they read each other, count their rows by the
+/// same dimensions, or all may be counted by one.
 bool FusionClusters::canShareRows(ArrayRef<CallOp> calls) const {
-  auto getRows = [&](CallOp call) { return codegen::getRowShape(getShape(call.getResult(0))); };
-  CallOp first = calls.front();
-  return llvm::all_of(calls, [&](CallOp call) { return getRows(call) == getRows(first); }) ||
+  auto getRows = [&](Value value) { return codegen::getRowShape(getShape(value)); };
+  const auto rows = getRows(CallOp(calls.front()).getResult(0));
+  const llvm::SmallPtrSet<Operation *, 16> members(calls.begin(), calls.end());
+  auto isMember = [&](Operation *op) { return members.contains(op); };
+  auto isReadAlike = [&](Value operand) {
+    if (!findMember(operand, isMember))
+      return true;
+    for (; !isMember(operand.getDefiningOp()); operand = operand.getDefiningOp()->getOperand(0))
+      if (getRows(operand) != rows)
+        return false;
+    return true;
+  };
+  return llvm::all_of(calls,
+                      [&](CallOp call) {
+                        return getRows(call.getResult(0)) == rows &&
+                               llvm::all_of(call.getOperands(), isReadAlike);
+                      }) ||
          llvm::all_of(calls, [&](CallOp call) { return codegen::canFlatten(call, rounding); });
 }
 

@@ -2,6 +2,8 @@
 
 #include "ExportedArguments.h"
 
+#include <ATen/ops/complex.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -61,6 +63,16 @@ template <typename Number> static IValue makeWrappedNumber(Number value, at::Sca
   at::Tensor number = at::scalar_tensor(value, dtype);
   number.unsafeGetTensorImpl()->set_wrapped_number(true);
   return number;
+}
+
+/// A complex number in a tensor's place, which the step computes: literals are real.
+static IValue makeComplex(const schema::ComplexValue &number, const c10::TypePtr &type) {
+  if (type->kind() != c10::TypeKind::TensorType)
+    throw CaptureError("a complex number is no tensor's place: make it a tensor");
+  auto part = [](const schema::F64 &value) {
+    return at::full({}, value.get(), at::device(at::kCPU).dtype(at::kFloat));
+  };
+  return at::complex(part(number.get_real()), part(number.get_imag()));
 }
 
 static IValue convertInt(int64_t value, const c10::TypePtr &type) {
@@ -136,6 +148,8 @@ IValue fsdp::frontend::convertExportedArgument(const schema::Argument &argument,
     return type->kind() == c10::TypeKind::TensorType ? makeWrappedNumber(value, at::kDouble)
                                                      : IValue(value);
   }
+  case Tag::AS_COMPLEX:
+    return makeComplex(argument.get_as_complex(), type);
   case Tag::AS_BOOL: {
     bool value = argument.get_as_bool();
     return type->kind() == c10::TypeKind::TensorType ? makeWrappedNumber(value, at::kBool)

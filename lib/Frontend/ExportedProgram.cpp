@@ -83,6 +83,7 @@ public:
     if (reader.hasRecord(addedFacts))
       parse(reader, addedFacts, [&](const json &text) {
         aliases = text.value("aliases", std::map<std::string, std::string>());
+        inputNames = text.value("inputs", std::map<std::string, std::string>());
         if (auto optimizer = text.find("optimizer"); optimizer != text.end())
           model.optimizer = parseOptimizer(*optimizer);
         for (const json &policy : text.value("mixed_precision", json::array())) {
@@ -114,7 +115,8 @@ private:
   const schema::Graph &graph() const { return program.get_graph_module().get_graph(); }
 
   void addInputs();
-  void addUserInput(const std::string &name);
+  std::string getInputName(const std::string &value) const;
+  void addUserInput(const std::string &value);
   void addParameter(const std::string &name, const std::string &argument);
   void addBuffer(const std::string &name, const std::string &argument, bool isPersistent);
   void addConstant(const std::string &name, const std::string &argument);
@@ -132,6 +134,7 @@ private:
   schema::ExportedProgram program;
   schema::PayloadConfig weights, constants;
   std::map<std::string, std::string> aliases;
+  std::map<std::string, std::string> inputNames; // by value, where torch.export has changed them
   ExportedGraph interpreter;
   ExportedGraph::Values values;
   std::unordered_map<std::string, at::Tensor> tensorOfPath; // by record
@@ -233,8 +236,14 @@ void ExportedModel::addConstant(const std::string &name, const std::string &argu
   values[argument] = model.addConstant(name, tensor);
 }
 
-void ExportedModel::addUserInput(const std::string &name) {
-  const schema::TensorMeta &meta = graph().get_tensor_values().at(name);
+std::string ExportedModel::getInputName(const std::string &value) const {
+  auto found = inputNames.find(value);
+  return found == inputNames.end() ? value : found->second;
+}
+
+void ExportedModel::addUserInput(const std::string &value) {
+  const schema::TensorMeta &meta = graph().get_tensor_values().at(value);
+  const std::string name = getInputName(value);
   at::ScalarType dtype = convertDtype(meta.get_dtype());
   std::vector<int64_t> sizes = convertSizes(meta.get_sizes());
   if (*getDtypeName(dtype) == '?')
@@ -250,7 +259,7 @@ void ExportedModel::addUserInput(const std::string &name) {
     if (got != expected)
       throw CaptureError("input '" + name + "' is " + got + ", but " + expected + " in the file");
   }
-  values[name] = model.addInput(spec);
+  values[value] = model.addInput(spec);
   ++numInputs;
 }
 
@@ -277,7 +286,7 @@ void ExportedModel::addInputs() {
       // Numbers and None are a part of the program.
       if (argument.tag() != schema::Argument::Tag::AS_TENSOR)
         break;
-      names.insert(argument.get_as_tensor().get_name());
+      names.insert(getInputName(argument.get_as_tensor().get_name()));
       addUserInput(argument.get_as_tensor().get_name());
       break;
     }

@@ -107,6 +107,12 @@ void MetaKernels::addCudaNormalization() {
       });
 }
 
+/// A result of the CPU's batch norm. Where one place in memory can be read as contiguous and as
+/// channels-last, as that of images of one pixel, its strides are those of contiguous.
+static Tensor makeNormalized(const Tensor &x) {
+  return x.is_contiguous() ? at::empty_like(x, at::MemoryFormat::Contiguous) : makeSuggested(x);
+}
+
 void MetaKernels::addNormalization(Target target) {
   using Weight = const OptionalTensor &;
   add(
@@ -137,13 +143,13 @@ void MetaKernels::addNormalization(Target target) {
       "native_batch_norm",
       +[](const Tensor &x, Weight, Weight, Weight, Weight, bool training, double, double) {
         int64_t channels = training ? x.size(1) : 0;
-        return Tensors3(makeSuggested(x), makeVector(channels, x), makeVector(channels, x));
+        return Tensors3(makeNormalized(x), makeVector(channels, x), makeVector(channels, x));
       });
   add(
       "_native_batch_norm_legit",
       +[](const Tensor &x, Weight, Weight, Tensor &, Tensor &, bool training, double, double) {
         int64_t channels = training ? x.size(1) : 0;
-        return Tensors3(makeSuggested(x), makeVector(channels, x), makeVector(channels, x));
+        return Tensors3(makeNormalized(x), makeVector(channels, x), makeVector(channels, x));
       });
   static auto normBackward = [](Tensor input, const Tensor &x, std::array<bool, 3> mask) {
     return Tensors3(mask[0] ? input : Tensor(), mask[1] ? makeVector(x.size(1), x) : Tensor(),

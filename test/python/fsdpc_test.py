@@ -5,6 +5,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -48,13 +49,17 @@ class Doubled(torch.autograd.Function):
         return gradient * 3
 
 
+bound_early = Doubled.apply
+
+
 class WithFunction(nn.Module):
-    def __init__(self):
+    def __init__(self, function):
         super().__init__()
         self.linear = nn.Linear(4, 4)
+        self.function = function
 
     def forward(self, x):
-        return Doubled.apply(self.linear(x)).sum()
+        return self.function(self.linear(x)).sum()
 
 
 @torch.library.custom_op("fsdpc_test::doubled", mutates_args=())
@@ -101,9 +106,18 @@ class Branching(nn.Module):
 
 
 class Asserting(Branching):
+    """Checks of values, each of which torch.export cannot decide."""
+
     def forward(self, x):
         assert (x > 0).sum().item() <= x.numel()
-        return self.linear(x).sum()
+        assert not (x > 1e6).any() and (x > -1e6).all(), f"between -1e6 and 1e6, not {x}"
+        if (x == 0.5).any():
+            raise ValueError("0.5")
+        if (x > -1e6).all():
+            y = self.linear(x)
+        else:
+            raise ValueError("too small")
+        return -torch.distributions.Normal(y, y.exp()).log_prob(x).sum()
 
 
 class Checking(nn.Module):
@@ -115,7 +129,7 @@ class Checking(nn.Module):
 
     def forward(self, x):
         if not torch.compiler.is_compiling() and x.sum() > 1e6:
-            raise ValueError("too large")
+            x = x / 2
         return self.linear(x).sum()
 
 
@@ -325,16 +339,45 @@ class Package(unittest.TestCase):
             fsdpc.export(Branching(), (torch.randn(2, 4),), self.path)
         self.assertRegex(str(raised.exception), r"data-dependent[^\n]*\n  at \S*fsdpc_test.py:\d+\n  remedy: ")
 
-    def test_assertions_of_values(self):
+    def test_checks_of_values(self):
+        """They hold, and are no part of the step."""
         fsdpc.export(Asserting(), (torch.randn(2, 4),), self.path)
-        self.assertNotIn("_local_scalar_dense", self.capture())
+        step = self.capture()
+        for operator in ("_local_scalar_dense", "any", "all"):
+            self.assertNotIn(f'"{operator}.', step)
+
+    def test_refusal_without_the_program(self):
+        """torch prints all that it has traced where it refuses a value."""
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told), self.assertRaises(fsdpc.ExportError):
+            fsdpc.export(Branching(), (torch.randn(2, 4),), self.path)
+        self.assertNotIn("def forward", told.getvalue())
 
     def test_autograd_function(self):
-        with self.assertRaisesRegex(fsdpc.ExportError, "Doubled' has a backward of its own"):
-            fsdpc.export(WithFunction(), (torch.randn(2, 4),), self.path)
+        for function in (Doubled.apply, bound_early, lambda x: Doubled.apply(x)):
+            with self.assertRaisesRegex(fsdpc.ExportError, "Doubled' has a backward of its own"):
+                fsdpc.export(WithFunction(function), (torch.randn(2, 4),), self.path)
         self.assertFalse(self.path.exists())
         # The patch is gone.
         self.assertEqual(Doubled.apply(torch.ones(1)).item(), 2)
+
+    def test_names_of_inputs(self):
+        """torch.export writes names in small letters."""
+        class Capitals(Branching):
+            def forward(self, X, x, Offset):
+                return (self.linear(X) * x + Offset).sum()
+
+        fsdpc.export(Capitals(), {"X": torch.ones(2, 4), "x": torch.ones(2, 4), "Offset": torch.ones(2, 1)}, self.path)
+        step = self.capture()
+        self.assertEqual(re.findall(r'fsdp.input "(\w+)" : tensor', step), ["X", "x", "Offset"])
+
+    def test_complex_numbers(self):
+        class Phase(Branching):
+            def forward(self, x):
+                return ((0.5 + 2j) * torch.exp(1j * self.linear(x))).abs().square().sum()
+
+        fsdpc.export(Phase(), (torch.randn(2, 4),), self.path)
+        self.assertIn("complex<f32>", self.capture())
 
     def test_python_operator(self):
         with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test.doubled.default' is defined in"):

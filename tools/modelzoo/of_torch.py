@@ -105,6 +105,19 @@ class Readers(nn.Module):
         return x + memory
 
 
+class OnePixel(nn.Module):
+    """Images that shrink to one pixel, whose strides can be read as contiguous and as channels-last."""
+
+    def __init__(self):
+        super().__init__()
+        self.shrink = nn.Sequential(nn.Conv2d(32, 32, 3, 2, 1), nn.Conv2d(32, 32, 3, 2, 1, groups=32), nn.BatchNorm2d(32))
+        self.mix = nn.Conv2d(32, 32, 1)
+
+    def forward(self, x):
+        image = x.transpose(1, 2).unflatten(2, (4, 4)).contiguous(memory_format=torch.channels_last)
+        return x * self.mix(self.shrink(image)).flatten(1).unsqueeze(1)
+
+
 class Layouts(nn.Module):
     """Operators whose results lie otherwise than what they read, where that is transposed or
     channels-last."""
@@ -205,6 +218,7 @@ LAYERS = {
     ),
     "nn/Readers": _tagger(Readers),
     "nn/Layouts": _tagger(Layouts),
+    "nn/OnePixel": _tagger(OnePixel),
     "nn/RareOperators": _tagger(RareOperators),
     "nn/ComplexRotary": _tagger(ComplexRotary),
     "nn/PReLU-RMSNorm": _tagger(

@@ -112,6 +112,16 @@ def _separate(batch):
     return separate
 
 
+def _input_names(program, batch):
+    """Names of tensors of the batch by those that torch.export gave them, where they differ: it has no capitals."""
+    tensors = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
+    made = [node.name for node in program.graph.nodes
+            if node.name in program.graph_signature.user_inputs and isinstance(node.meta["val"], torch.Tensor)]  # fmt: skip
+    if len(made) != len(tensors):
+        return {}  # tensors in lists or dicts of the batch have names of torch.export
+    return {new: name for new, name in zip(made, tensors) if new != name}
+
+
 def _check_buffers(model):
     stored = model.state_dict().keys()
     for name, buffer in model.named_buffers():
@@ -186,6 +196,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             stack.enter_context(mixed.hooks())
         program = tracing.run_export(as_step(model, batch, loss, mixed, method), batch, quiet)
     tracing.check_operators(program)
+    facts["inputs"] = _input_names(program, batch)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
     archive = io.BytesIO()

@@ -1,6 +1,7 @@
 """torch.export, so that the program is what training computes."""
 
 import contextlib
+import io
 import os
 import sys
 import traceback
@@ -9,6 +10,7 @@ import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 
+from . import checks
 from .errors import ExportError
 
 
@@ -29,7 +31,8 @@ def without_cache(model):
 @contextlib.contextmanager
 def refusing_functions():
     """torch.export keeps the forward of a torch.autograd.Function and drops its backward."""
-    apply = torch.autograd.Function.__dict__["apply"]
+    # Not Function.apply: models bind that when they are imported (`scan = Scan.apply`). It calls this one.
+    base = torch.autograd.function._SingleLevelFunction
 
     def refuse(cls, *arguments, **options):
         if not cls.__module__.startswith("torch."):
@@ -39,13 +42,13 @@ def refusing_functions():
                 "torch.library.custom_op and register_autograd, or write the forward so that "
                 "autograd's backward is wanted"
             )
-        return apply.__func__(cls, *arguments, **options)
+        return super(base, cls).apply(*arguments, **options)
 
-    torch.autograd.Function.apply = classmethod(refuse)
+    base.apply = classmethod(refuse)
     try:
         yield
     finally:
-        torch.autograd.Function.apply = apply
+        del base.apply
 
 
 @contextlib.contextmanager
@@ -95,41 +98,54 @@ def _as_in_training():
 #: What they say of values holds, or the model's own run on these values fails: the step does without.
 _ASSERTIONS = {"aten._assert_scalar.default", "aten._assert_async.default", "aten._assert_async.msg",
                "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}  # fmt: skip
-#: Numbers that are read from tensors, for assertions if nothing else uses them.
-_READ = {"aten.item.default", "aten._local_scalar_dense.default"}
 
 
-def _drop_assertions(program):
-    """Without assertions of values that are known at run time only, and what computes these for nothing
-    else: torch cannot save some of it, and a step does not read values back."""
+def _is_needed(node):
+    """Whether somebody asks for the result, or the operator writes or draws random numbers."""
+    if node.op != "call_function" or node.users:
+        return True
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return isinstance(node.target, torch._ops.HigherOrderOperator)
+    if str(node.target) in _ASSERTIONS:
+        return False
+    return node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _drop_checks(program):
+    """Without assertions of values that are known at run time only, and what is computed for such checks and for
+    nothing else: torch cannot save some of it, and a step does not read values back."""
     for module in program.graph_module.modules():
         graph = getattr(module, "graph", None)
-        if graph is None:
-            continue
-        for node in reversed(list(graph.nodes)):
-            if node.op != "call_function" or node.users:
-                continue
-            operators = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
-            if not isinstance(node.target, operators) or str(node.target) in _ASSERTIONS | _READ:
+        for node in reversed(list(graph.nodes)) if graph else ():
+            if not _is_needed(node):
                 graph.erase_node(node)
     return program
 
 
 def run_export(step, batch, quiet):
-    return _drop_assertions(_run_export(step, batch, quiet))
+    return _drop_checks(_run_export(step, batch, quiet))
+
+
+def _export_once(step, batch):
+    """Prints nothing where it fails: torch would print the whole program up to there."""
+    told = io.StringIO()
+    with checks.holding(), contextlib.redirect_stderr(told):
+        program = torch.export.export(step, (), batch, strict=False)
+    sys.stderr.write(told.getvalue())
+    return program
 
 
 def _run_export(step, batch, quiet):
     try:
         with _as_in_training(), _products_of_groups():
-            return torch.export.export(step, (), batch, strict=False)
+            return _export_once(step, batch)
     except ExportError:
         raise
     except Exception as error:
         first = error
-    # Some models leave out checks of values where they are exported.
+    # Some models leave out branches on values where they are exported.
     try:
-        program = torch.export.export(step, (), batch, strict=False)
+        program = _export_once(step, batch)
     except ExportError:
         raise
     except Exception:
