@@ -2,6 +2,7 @@
 
 #include "Oracle.h"
 
+#include "fsdp/Analysis/SplitCalls.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Transforms/ApplySchedule.h"
 #include "fsdp/Transforms/PrepareSearch.h"
@@ -9,6 +10,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linalg_vector_norm.h>
 
@@ -63,6 +65,8 @@ Oracle::Oracle(const Configuration &configuration) : configuration(configuration
     state[parameter.name] = parameter.value.detach();
   for (const auto &buffer : model.named_buffers())
     state[buffer.name] = buffer.value;
+  if (configuration.fusion == FusionChoice::Fast)
+    captured->walk([&](aten::CallOp call) { hasFastNorms |= isNorm(call); });
   freezeParameters();
   if (configuration.encodes)
     roundParameters();
@@ -312,6 +316,21 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
   return sum(list(numMicrobatches, [&](unsigned m) { return ofAll(m).to(own); }));
 }
 
+/// The same bits, or near where fast kernels hold norms: torch's operators add rows up otherwise.
+bool Oracle::isExpected(const at::Tensor &found, const at::Tensor &expected) const {
+  if (isBitwiseEqual(found, expected))
+    return true;
+  if (!hasFastNorms || found.sizes() != expected.sizes() || found.dtype() != expected.dtype())
+    return false;
+  const bool isNarrow = expected.scalar_type() != at::kFloat || configuration.encodes ||
+                        configuration.reduceDtype == "bfloat16";
+  auto largest = [](const at::Tensor &tensor) {
+    return tensor.to(at::kDouble).abs().max().item<double>();
+  };
+  return largest(found.to(at::kDouble) - expected.to(at::kDouble)) <=
+         (isNarrow ? 0x1p-6 : 1e-5) * largest(expected) + 1e-9;
+}
+
 /// Sums depend on their order: the bound is 4 units of the last place in fp32.
 std::string Oracle::compareClipFactor(std::optional<float> found) const {
   if (!configuration.optimizer.clipGradNorm)
@@ -324,7 +343,8 @@ std::string Oracle::compareClipFactor(std::optional<float> found) const {
     all.push_back(averageGradient(name).to(at::kDouble).reshape({-1}));
   double norm = at::linalg_vector_norm(at::cat(all), order).item<double>();
   double expected = std::min(1.0, *configuration.optimizer.clipGradNorm / (norm + 1e-6));
-  if (found && std::abs(*found - expected) <= 4 * 1.2e-7 * expected)
+  const double units = hasFastNorms ? 400 : 4;
+  if (found && std::abs(*found - expected) <= units * 1.2e-7 * expected)
     return "";
   return "clip factor " + (found ? std::to_string(*found) : "none") + ", expected " +
          std::to_string(expected);
@@ -337,7 +357,7 @@ std::string Oracle::compareRank(mlir::ModuleOp module, unsigned rank,
   std::vector<at::Tensor> losses;
   for (const StepValues &microbatch : steps[rank])
     losses.push_back(microbatch.loss);
-  if (!isBitwiseEqual(values.loss, sum(losses)))
+  if (!isExpected(values.loss, sum(losses)))
     return "the loss differs";
   if (values.gradients.size() != expected.gradients.size())
     return std::to_string(values.gradients.size()) + " gradients, expected " +
@@ -345,16 +365,16 @@ std::string Oracle::compareRank(mlir::ModuleOp module, unsigned rank,
   if (values.buffers.size() != expected.buffers.size())
     return "other buffers are written";
   for (const auto &[name, value] : expected.buffers)
-    if (!isBitwiseEqual(values.buffers.at(name), value))
+    if (!isExpected(values.buffers.at(name), value))
       return "buffer " + name + " differs";
   if (std::string difference = compareClipFactor(values.clipFactor); !difference.empty())
     return difference;
   for (const auto &[name, gradient] : values.gradients) {
     at::Tensor average = averageGradient(name);
-    if (!isBitwiseEqual(gradient, average))
+    if (!isExpected(gradient, average))
       return "the gradient of " + name + " differs";
     at::Tensor parameter = state.at(name);
-    updateWhole(module, name, parameter, average, values.clipFactor);
+    updateWhole(module, name, parameter, gradient, values.clipFactor);
     if (!isBitwiseEqual(values.parameters.at(name), parameter))
       return "parameter " + name + " differs";
   }

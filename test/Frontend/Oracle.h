@@ -65,11 +65,13 @@ private:
   /// The gradient in the dtype in which it is reduced.
   at::Tensor getGradient(unsigned rank, unsigned microbatch, const std::string &parameter) const;
   at::Tensor averageGradient(const std::string &parameter) const;
+  bool isExpected(const at::Tensor &found, const at::Tensor &expected) const;
   std::string compareClipFactor(std::optional<float> found) const;
 
   Configuration configuration;
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> captured;
+  bool hasFastNorms = false;        // which have other bits than torch's
   llvm::StringSet<> rootParameters; // of the step that was compiled last
   interpreter::NamedTensors state;
   std::vector<interpreter::NamedTensors> inputs; // by rank
