@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import torch
 import torch.nn as nn
@@ -131,6 +133,57 @@ class Checking(nn.Module):
         if not torch.compiler.is_compiling() and x.sum() > 1e6:
             x = x / 2
         return self.linear(x).sum()
+
+
+class Reading(nn.Module):
+    """Branches on the sum of a tensor that `make` computes, of x or of constants."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.make = make
+
+    def forward(self, x):
+        y = self.linear(x)
+        return (y.tanh() if self.make(x).sum() > 0 else y.sigmoid()).sum()
+
+
+def written(x):
+    """A constant of which a view is written to."""
+    zeros = torch.zeros(4)
+    zeros[:2].copy_(x[0, :2])
+    return zeros
+
+
+#: As transformers has it (transformers.utils.import_utils).
+import_utils = types.ModuleType("transformers.utils.import_utils")
+import_utils.is_fake_tensor = lambda x: isinstance(x, torch._subclasses.FakeTensor)
+import_utils.is_tracing = lambda x: import_utils.is_fake_tensor(x)
+
+
+class Attending(nn.Module):
+    """Reads positions and padding as transformers' masking_utils do, to leave the mask out."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def mask(self, x, positions, padding):
+        packed = (positions.diff(dim=-1) != 1).cumsum(-1)
+        if import_utils.is_tracing(packed) or not (packed[:, -1] == 0).all():
+            return positions[:, None, :, None] >= positions[:, None, None, :]
+        if import_utils.is_tracing(padding) or not padding.all():
+            return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril() & padding[:, None, None, :]
+        return None
+
+    def forward(self, x, positions=None, padding=None):
+        if positions is None:
+            positions = torch.arange(x.shape[1]).unsqueeze(0)
+        if padding is None:
+            padding = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask = self.mask(x, positions, padding)
+        y = self.linear(x)[:, None]
+        return F.scaled_dot_product_attention(y, y, y, attn_mask=mask, is_causal=mask is None).sum()
 
 
 class Counting(nn.Module):
@@ -335,9 +388,10 @@ class Package(unittest.TestCase):
 
     def test_branch_on_values(self):
         """Neither path can be exported: the error of the path of training, and the model's line."""
-        with self.assertRaises(fsdpc.ExportError) as raised:
-            fsdpc.export(Branching(), (torch.randn(2, 4),), self.path)
-        self.assertRegex(str(raised.exception), r"data-dependent[^\n]*\n  at \S*fsdpc_test.py:\d+\n  remedy: ")
+        for model in (Branching(), Reading(lambda x: sum(x.nonzero()))):
+            with self.assertRaises(fsdpc.ExportError) as raised:
+                fsdpc.export(model, (torch.randn(2, 4),), self.path)
+            self.assertRegex(str(raised.exception), r"data-dependent[^\n]*\n  at \S*fsdpc_test.py:\d+\n  remedy: ")
 
     def test_checks_of_values(self):
         """They hold, and are no part of the step."""
@@ -345,6 +399,59 @@ class Package(unittest.TestCase):
         step = self.capture()
         for operator in ("_local_scalar_dense", "any", "all"):
             self.assertNotIn(f'"{operator}.', step)
+
+    def test_branch_on_constants(self):
+        """Decided as in training; what depends on inputs, parameters or random numbers is not."""
+        x = torch.randn(2, 4)
+        for make, taken, left in ((lambda x: torch.arange(4), "tanh", "sigmoid"),
+                                  (lambda x: -torch.arange(x.shape[1]).split(2)[1], "sigmoid", "tanh")):  # fmt: skip
+            fsdpc.export(Reading(make), (x,), self.path)
+            step = self.capture()
+            self.assertIn(f'"{taken}.default"', step)
+            self.assertNotIn(f'"{left}.default"', step)
+        for make in (lambda x: x + torch.arange(4), lambda x: torch.randn(4), written):
+            with self.assertRaisesRegex(fsdpc.ExportError, "data-dependent"):
+                fsdpc.export(Reading(make), (x,), self.path)
+
+    def exported_attention(self, model, batch):
+        """Whether it is causal and has a mask, on the path of training."""
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            fsdpc.export(model, batch, self.path)
+        self.assertNotIn("the path of training cannot be exported", told.getvalue())
+        called = re.search(r'"_scaled_dot_product_flash_attention_for_cpu\.default"\(([^)]*)\)', self.capture())
+        _, _, _, _, causal, mask, *_ = called.group(1).split(", ")
+        return causal == "true", mask != "none"
+
+    def check_attention(self, model, batch, positions, padding):
+        """Positions and padding that the model makes itself mask nothing; of the batch's nobody knows."""
+        self.assertEqual(self.exported_attention(model, batch), (True, False))
+        for inputs in (positions, padding):
+            self.assertEqual(self.exported_attention(model, batch | inputs), (False, True))
+
+    def test_masks(self):
+        is_fake = import_utils.is_fake_tensor
+        with unittest.mock.patch.dict(sys.modules, {import_utils.__name__: import_utils}):
+            self.check_attention(Attending(), {"x": torch.randn(2, 8, 4)},
+                                 {"positions": torch.arange(8).expand(2, 8).contiguous()},
+                                 {"padding": torch.ones(2, 8, dtype=torch.bool)})  # fmt: skip
+            with fsdpc.meta_parameters():
+                model = Attending()
+            self.assertEqual(self.exported_attention(model, {"x": torch.randn(2, 8, 4)}), (True, False))
+        self.assertIs(import_utils.is_fake_tensor, is_fake)
+
+    def test_masks_of_transformers(self):
+        try:
+            from transformers import LlamaConfig, LlamaForCausalLM
+        except ImportError:
+            self.skipTest("transformers is not installed")
+        model = LlamaForCausalLM(LlamaConfig(
+            vocab_size=16, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4,
+            num_key_value_heads=2))  # fmt: skip
+        ids = torch.randint(0, 16, (2, 8))
+        self.check_attention(model, {"input_ids": ids, "labels": ids},
+                             {"position_ids": torch.arange(8).expand(2, 8).contiguous()},
+                             {"attention_mask": torch.ones(2, 8, dtype=torch.long)})  # fmt: skip
 
     def test_refusal_without_the_program(self):
         """torch prints all that it has traced where it refuses a value."""

@@ -10,7 +10,7 @@ import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 
-from . import checks
+from . import checks, constants
 from .errors import ExportError
 
 
@@ -129,7 +129,7 @@ def run_export(step, batch, quiet):
 def _export_once(step, batch):
     """Prints nothing where it fails: torch would print the whole program up to there."""
     told = io.StringIO()
-    with checks.holding(), contextlib.redirect_stderr(told):
+    with checks.holding(), constants.known(), contextlib.redirect_stderr(told):
         program = torch.export.export(step, (), batch, strict=False)
     sys.stderr.write(told.getvalue())
     return program
@@ -137,7 +137,7 @@ def _export_once(step, batch):
 
 def _run_export(step, batch, quiet):
     try:
-        with _as_in_training(), _products_of_groups():
+        with _as_in_training(), constants.as_real_tensors(), _products_of_groups():
             return _export_once(step, batch)
     except ExportError:
         raise

@@ -1,0 +1,102 @@
+"""Values that a model computes from constants alone, such as the positions of its tokens: they are the same in each
+step, so a branch on them is decided when the model is exported."""
+
+import contextlib
+import operator
+import sys
+
+import torch
+from torch.fx.experimental import proxy_tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+_READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+
+
+def _sources(nodes):
+    """These nodes, and all that they are computed from."""
+    found, waiting = set(), list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _may_write(node):
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    return isinstance(node.target, torch._ops.HigherOrderOperator)
+
+
+def _is_repeatable(node):
+    """Whether the node gives the same for the same operands; inputs, parameters and buffers are no such nodes, and
+    nobody knows what operators of others read."""
+    if node.target is operator.getitem:
+        return True
+    return (isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
+            and not _may_write(node) and torch.Tag.nondeterministic_seeded not in node.target.tags)  # fmt: skip
+
+
+def _find_constant(tensor, tracer):
+    """The node of a tensor that is computed from constants alone, and the nodes of these; else (None, None)."""
+    slot = proxy_tensor.get_proxy_slot(tensor, tracer, None)
+    if slot is None or tensor.device.type == "meta":
+        return None, None
+    node = slot.proxy.node
+    sources = _sources([node])
+    # A write reaches its operand's other views, too; that which takes part in one is left alone.
+    written = _sources(filter(_may_write, tracer.graph.nodes))
+    if not all(map(_is_repeatable, sources)) or not sources.isdisjoint(written):
+        return None, None
+    return node, sources
+
+
+def _is_constant(tensor):
+    mode = proxy_tensor.get_proxy_mode()
+    return mode is not None and _find_constant(tensor, mode.tracer)[0] is not None
+
+
+def _evaluate(node, sources):
+    values = {}
+    with _disable_current_modes(), torch.no_grad():
+        for source in node.graph.nodes:
+            if source in sources:
+                arguments, options = torch.fx.map_arg((source.args, source.kwargs), values.__getitem__)
+                values[source] = source.target(*arguments, **options)
+        return values[node].item()
+
+
+@contextlib.contextmanager
+def known():
+    """While torch exports, reading a tensor that is computed from constants alone gives its value."""
+    call = proxy_tensor.proxy_call
+
+    def call_or_evaluate(mode, function, pre_dispatch, args, kwargs):
+        if function in _READS:
+            node, sources = _find_constant(args[0], mode.tracer)
+            if node is not None:
+                return _evaluate(node, sources)
+        return call(mode, function, pre_dispatch, args, kwargs)
+
+    proxy_tensor.proxy_call = call_or_evaluate
+    try:
+        yield
+    finally:
+        proxy_tensor.proxy_call = call
+
+
+@contextlib.contextmanager
+def as_real_tensors():
+    """To transformers a tensor of constants is none that is traced: it looks at the values, as in training, and leaves
+    out a mask that masks nothing. A tensor that depends on inputs stays one whose values nobody knows."""
+    utilities = sys.modules.get("transformers.utils.import_utils")
+    is_fake = getattr(utilities, "is_fake_tensor", None)
+    if is_fake is None:
+        yield
+        return
+    utilities.is_fake_tensor = lambda x: is_fake(x) and not _is_constant(x)
+    try:
+        yield
+    finally:
+        utilities.is_fake_tensor = is_fake
