@@ -16,12 +16,6 @@ static constexpr int64_t kBesideBytes = int64_t{32} << 20;
 Status CheckpointSaver::prepare() {
   if (Status status = checkBuffers(plan); !status.ok())
     return status;
-  if (isFirst()) {
-    Result<FileDescriptor> lock = lockFolder(options.checkpointDir);
-    if (!lock.ok())
-      return lock.status();
-    folderLock = std::move(*lock);
-  }
   stream = device.makeStream("fsdp-checkpoint");
   const RankMemory none{*stream, nullptr, nullptr, {}};
   const size_t bytes = options.saveInPlace

@@ -5,7 +5,6 @@
 
 #include "checkpoint/CheckpointWriter.h"
 #include "comm/Agreement.h"
-#include "comm/MappedMemory.h"
 #include "train/BackgroundWork.h"
 #include "train/TrainOptions.h"
 
@@ -33,7 +32,7 @@ public:
                   Communicator &communicator)
       : plan(plan), options(options), device(device), communicator(communicator) {}
 
-  /// Gets the memory for the copy; rank 0 also keeps other runs out of the folder.
+  /// Gets the memory for the copy.
   Status prepare();
 
   /// Saves the state after step `state.step`, of which no step is under way; `state` is the same on
@@ -75,7 +74,6 @@ private:
   Device &device;
   Communicator &communicator;
 
-  FileDescriptor folderLock; // of rank 0
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Memory> staging; // holds all that the rank writes, unless --save-in-place
   std::optional<Save> current;

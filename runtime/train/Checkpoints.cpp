@@ -19,6 +19,13 @@ static constexpr size_t kPieceBytes = size_t{2} << 20;
 Status Checkpoints::prepare() {
   if (Status status = checkBuffers(plan); !status.ok())
     return status;
+  // Before anything looks at what is there.
+  if (isFirst() && (options.saveEvery || options.saveOnExit)) {
+    Result<FileDescriptor> lock = lockFolder(options.checkpointDir);
+    if (!lock.ok())
+      return lock.status();
+    folderLock = std::move(*lock);
+  }
   Result<std::unique_ptr<Memory>> memory = device.allocateHost(2 * kPieceBytes);
   if (!memory.ok())
     return memory.status();

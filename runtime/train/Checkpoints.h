@@ -5,6 +5,7 @@
 
 #include "checkpoint/CheckpointReader.h"
 #include "comm/Agreement.h"
+#include "comm/MappedMemory.h"
 #include "train/TrainOptions.h"
 
 namespace fsdp::rt {
@@ -17,7 +18,8 @@ struct ReadCheckpoint {
   double milliseconds = 0; // in which they were verified and the state was read
 };
 
-/// A rank's part of what --resume asks for, and the check of --checkpoint-dir. What returns an
+/// A rank's part of what --resume asks for, and the check of --checkpoint-dir, which is the run's
+/// alone as long as this lives. What returns an
 /// Outcome is called by all ranks, at the same place of their runs.
 class Checkpoints {
 public:
@@ -51,6 +53,7 @@ private:
   Device &device;
   Communicator &communicator;
 
+  FileDescriptor folderLock; // of rank 0, if the run saves: keeps other runs out
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Memory> staging;
   std::optional<CheckpointReader> reader;
