@@ -98,9 +98,13 @@ void FusionClusters::forReaders(Value value, function_ref<void(Operation *)> vis
     if (!call || !call.isView())
       visit(user);
     else
-      for (Value view : call.getResults())
-        forReaders(view, visit);
+      forReaders(user, visit);
   }
+}
+
+void FusionClusters::forReaders(Operation *op, function_ref<void(Operation *)> visit) {
+  for (Value result : op->getResults())
+    forReaders(result, visit);
 }
 
 bool FusionClusters::canWait(Operation *op) const {
@@ -108,7 +112,7 @@ bool FusionClusters::canWait(Operation *op) const {
   if (!call || isFusible(op) || cost::countWork(call).arithmetic != cost::Arithmetic::MatrixProduct)
     return false;
   bool isWanted = false, canWait = true;
-  forReaders(call.getResult(0), [&](Operation *reader) {
+  forReaders(call, [&](Operation *reader) {
     isWanted = true;
     canWait &= !isFusible(reader);
   });
@@ -119,8 +123,7 @@ unsigned FusionClusters::getDeadline(Operation *reader) const {
   if (!canWait(reader))
     return getPosition(reader);
   unsigned deadline = windowEnds[getPosition(reader)];
-  forReaders(reader->getResult(0),
-             [&](Operation *next) { deadline = std::min(deadline, getPosition(next)); });
+  forReaders(reader, [&](Operation *next) { deadline = std::min(deadline, getPosition(next)); });
   return deadline;
 }
 

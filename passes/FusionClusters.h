@@ -5,9 +5,10 @@
 // among them: behind all that it reads from outside and before all that reads its results. A call
 // joins a cluster only if such a position is left.
 //
-// One exception: products whose results are asked for at the end of a window, as weights' gradients
-// are, may wait for a kernel. What they read is often recomputed from what another kernel reads
-// later, behind the product of the input's gradient, and both are one kernel then.
+// One exception: a product whose results no kernel reads may wait for one, until somebody asks for
+// them, which for weights' gradients is the end of the window. What such a product reads is often
+// recomputed from what another kernel reads later, behind the product of the input's gradient, and
+// both are one kernel then.
 //
 // Views take no time. They stand before what reads them. What reads a view counts as a reader of
 // what the view shows.
@@ -86,6 +87,8 @@ private:
                                 llvm::function_ref<bool(mlir::Operation *)> isMember);
   /// Calls `visit` for what reads a value, through views too.
   static void forReaders(mlir::Value value, llvm::function_ref<void(mlir::Operation *)> visit);
+  /// Of all its results.
+  static void forReaders(mlir::Operation *op, llvm::function_ref<void(mlir::Operation *)> visit);
   /// True if a launch of all has a position, and no more operands than kernels may have.
   bool canBeOne(const Union &all) const;
   unsigned countTensors(const Union &all) const;

@@ -29,6 +29,12 @@ static SmallVector<CallOp> addParts(CallOp call, const SplitCall &split,
   return parts;
 }
 
+/// True for a call whose result a kernel computes number by number.
+static bool isComputing(CallOp call, Rounding rounding) {
+  return !isGradientCast(call) &&
+         (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding));
+}
+
 /// True if a kernel of the same window computes what is summed; `computed` are the calls of that.
 static bool isComputed(Value summed, const llvm::SmallPtrSetImpl<Operation *> &computed) {
   auto call = summed.getDefiningOp<CallOp>();
@@ -45,8 +51,7 @@ void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
       computed.clear();
     if (!call)
       continue;
-    if (!isGradientCast(call) &&
-        (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding)))
+    if (isComputing(call, rounding))
       computed.insert(call);
     const bool isLoss = isLossOfRows(call), isOfColumns = isLargeSumOfColumns(call),
                isNorm = fsdp::isNorm(call);
@@ -69,6 +74,9 @@ void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
     }
     for (auto [result, i] : llvm::zip_equal(call.getResults(), split->results))
       result.replaceAllUsesWith(values[i]);
+    for (CallOp part : parts)
+      if (isComputing(part, rounding))
+        computed.insert(part);
     call.erase();
   }
 }

@@ -12,7 +12,7 @@ namespace fsdp {
 /// part. Of an nll_loss of probabilities that a kernel computes, that kernel may hold the lookup:
 /// it stores one number for each row then. Of a sum of rows that drops the last dimension, a kernel
 /// may hold the sum that keeps it; of one over all rows of what a fast kernel computes, the sums of
-/// chunks.
+/// chunks. A fast kernel may hold norms.
 void splitCalls(mlir::func::FuncOp step, Rounding rounding);
 
 } // namespace fsdp

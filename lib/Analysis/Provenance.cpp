@@ -149,7 +149,7 @@ SmallVector<Digest> Tracer::ofCall(StringAttr callee, ArrayAttr arguments,
   return made;
 }
 
-/// Of a part of a call that is split, as of the call that it would be.
+/// Of a part of a call that is split: the same as if the step had that part as a call.
 SmallVector<Digest> Tracer::ofPart(const SplitCall::Part &part, aten::CallOp call,
                                    ArrayRef<Digest> known) {
   Builder builder(call.getContext());

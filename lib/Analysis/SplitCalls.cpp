@@ -49,6 +49,8 @@ static int64_t chooseChunks(int64_t rows, int64_t columns) {
   return 0;
 }
 
+static bool isFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
+
 namespace {
 /// The rows and columns of a sum over all dimensions but the last.
 struct SumOfColumns {
@@ -56,7 +58,7 @@ struct SumOfColumns {
 };
 } // namespace
 
-static std::optional<SumOfColumns> matchSumOfColumns(CallOp call) {
+static std::optional<SumOfColumns> matchLargeSumOfColumns(CallOp call) {
   constexpr size_t kDimensions = 1, kDtype = 3, kArguments = 4;
   if (call.getCallee() != "sum.dim_IntList" || call.getNumOperands() != 1 ||
       call.getNumResults() != 1 || call.getArgs().size() != kArguments ||
@@ -66,10 +68,7 @@ static std::optional<SumOfColumns> matchSumOfColumns(CallOp call) {
   RankedTensorType source = getType(call.getOperand(0)), result = getType(call.getResult(0));
   if (!dimensions || !source || !result || source.getRank() < 2 || !isContiguous(source) ||
       !isContiguous(result) || source.getElementType() != result.getElementType() ||
-      source.getShape().back() < 2 || source.getNumElements() == 0)
-    return std::nullopt;
-  Type element = source.getElementType();
-  if (!element.isF32() && !element.isBF16() && !element.isF16())
+      source.getNumElements() == 0 || !isFloat(source.getElementType()))
     return std::nullopt;
   SmallVector<int64_t> summed(dimensions.asArrayRef());
   for (int64_t &dimension : summed)
@@ -79,13 +78,10 @@ static std::optional<SumOfColumns> matchSumOfColumns(CallOp call) {
     return std::nullopt;
   SumOfColumns sum{.columns = source.getShape().back()};
   sum.rows = source.getNumElements() / sum.columns;
-  return sum;
+  return chooseChunks(sum.rows, sum.columns) > 0 ? std::optional(sum) : std::nullopt;
 }
 
-bool fsdp::isLargeSumOfColumns(CallOp call) {
-  std::optional<SumOfColumns> sum = matchSumOfColumns(call);
-  return sum && chooseChunks(sum->rows, sum->columns) > 0;
-}
+bool fsdp::isLargeSumOfColumns(CallOp call) { return matchLargeSumOfColumns(call).has_value(); }
 
 namespace {
 /// native_layer_norm, _fused_rms_norm, or a backward of these.
@@ -96,8 +92,6 @@ struct Norm {
   Attribute epsilon; // of a forward
 };
 } // namespace
-
-static bool isFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
 
 /// The results that a backward's mask leaves out have no type of a tensor.
 static std::optional<Norm> matchNorm(CallOp call) {
@@ -379,8 +373,8 @@ std::optional<SplitCall> fsdp::splitCall(CallOp call) {
     return Splitter(call).splitLoss();
   if (isSumOfRows(call))
     return Splitter(call).splitSum();
-  if (isLargeSumOfColumns(call))
-    return Splitter(call).splitColumns(*matchSumOfColumns(call));
+  if (std::optional<SumOfColumns> sum = matchLargeSumOfColumns(call))
+    return Splitter(call).splitColumns(*sum);
   if (std::optional<Norm> norm = matchNorm(call))
     return norm->isBackward ? Splitter(call).splitNormBackward(*norm)
                             : Splitter(call).splitNorm(*norm);

@@ -304,12 +304,8 @@ void ThreadWriter::addToColumns(size_t i, Value index, ArrayRef<Value> numbers) 
 /// The rows of a chunk one after another. A thread has the same columns of each, and adds to their
 /// sums in registers, or where there are too many, in memory.
 void ThreadWriter::writeChunk(Value chunk, int64_t lanes) {
-  auto isSum = [&](Value value) {
-    auto call = value.getDefiningOp<aten::CallOp>();
-    return call && codegen::isColumnSum(call, kernel.getRounding());
-  };
-  const int64_t count =
-      lanes * countSteps(lanes, sizes.back()) * llvm::count_if(kernel.getYielded(), isSum);
+  int64_t count = 0;
+  forColumnSums([&](size_t) { count += lanes * countSteps(lanes, sizes.back()); });
   sums.assign(count <= kMostSums ? count : 0, code.number(0));
   auto storeSums = [&](function_ref<Value()> next) {
     foldColumns(lanes, Value(), [&](Value column, int64_t, Value) {

@@ -14,12 +14,12 @@ class Arithmetic;
 /// Writes code that computes a kernel on tensors of known strides.
 class KernelWriter {
 protected:
-  virtual ~KernelWriter() = default;
   KernelWriter(KernelOp kernel, const KernelShape &shape, mlir::ModuleOp module,
                Processor processor)
       : kernel(kernel), shape(shape), module(module), processor(processor),
         builder(module.getContext()), loc(kernel.getLoc()),
         code(builder, loc, kernel.getRounding(), processor) {}
+  virtual ~KernelWriter() = default;
 
   /// Adds a function of the tensors' addresses, none of which shares bytes with a result, and of
   /// `more` numbers (i64). The builder then stands in it.

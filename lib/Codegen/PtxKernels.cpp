@@ -77,6 +77,7 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
     function->setCallingConv(llvm::CallingConv::PTX_Kernel);
     // So that a thread takes no more registers than a block of them has.
     function->addFnAttr("nvvm.maxntid", std::to_string(kernel.threads));
+    // And that so many blocks have registers at once.
     if (kernel.atOnce > 1)
       function->addFnAttr("nvvm.minctasm", std::to_string(kernel.atOnce));
   }

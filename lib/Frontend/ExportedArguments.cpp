@@ -68,7 +68,8 @@ template <typename Number> static IValue makeWrappedNumber(Number value, at::Sca
 /// A complex number in a tensor's place, which the step computes: literals are real.
 static IValue makeComplex(const schema::ComplexValue &number, const c10::TypePtr &type) {
   if (type->kind() != c10::TypeKind::TensorType)
-    throw CaptureError("a complex number is no tensor's place: make it a tensor");
+    throw CaptureError(
+        "a complex number where the operator takes no tensor: only tensors may be complex");
   auto part = [](const schema::F64 &value) {
     return at::full({}, value.get(), at::device(at::kCPU).dtype(at::kFloat));
   };

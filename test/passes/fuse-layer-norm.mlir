@@ -4,7 +4,7 @@
 // RUN: sed 's/4096/64/g' %s | fsdp-opt --fsdp-pipeline="mesh=dp=2 fusion=fast" | FileCheck %s --check-prefix=SMALL
 
 // A fast kernel computes a layer norm, here of a product that a cast would round, and of its backward the gradients of
-// weight and bias too: one row for each of 512 chunks of 8.
+// weight and bias too: one row for each of 512 chunks of 8. So does it of what the norm's gradient is added up to.
 // CHECK-LABEL: fsdp.kernel @{{.+}} fast {
 // CHECK: ^bb0(%[[X:.+]]: tensor<4096x2048xbf16>,
 // CHECK: %[[WIDE:.+]] = aten.call "_to_copy.default"(%[[X]], f32,
@@ -14,7 +14,7 @@
 // CHECK: %[[RSTD:.+]] = aten.call "rsqrt.default"
 // CHECK: fsdp.yield %[[MEAN]], %[[RSTD]], %{{.+}} : tensor<4096x1xf32>, tensor<4096x1xf32>, tensor<4096x2048xbf16>
 // CHECK-LABEL: fsdp.kernel
-// CHECK: fsdp.yield {{.*}} : {{.*}}tensor<512x2048xf32>, {{.*}}tensor<512x2048xf32>
+// CHECK: fsdp.yield {{.*}} : tensor<512x2048xf32>, tensor<512x2048xf32>, tensor<512x2048xf32>
 // CHECK-NOT: native_layer_norm
 
 // EXACT: aten.call "native_layer_norm.default"
@@ -36,12 +36,12 @@
 !n = tensor<2048xbf16>
 !x = tensor<4096x2048xbf16>
 !r = tensor<4096x1xf32>
-!f = tensor<4096x2048xf32>
 !m = tensor<2048x2048xbf16>
 !s = tensor<f32>
 module attributes {fsdp.target = #fsdp.target<cuda>, fsdp.phase = #fsdp.module_phase<captured>} {
   fsdp.param @norm.w : !v
   fsdp.param @norm.b : !v
+  fsdp.param @a.b : !v
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   func.func @step() -> !s {
     %step = fsdp.input "step" : i64
@@ -61,8 +61,12 @@ module attributes {fsdp.target = #fsdp.target<cuda>, fsdp.phase = #fsdp.module_p
     fsdp.grad @norm.w, %dw : !v
     %db = aten.call "_to_copy.default"(%d#2, f32, none, none, none, false, none) bwd in "norm" : (!n) -> !v
     fsdp.grad @norm.b, %db : !v
+    %rows = aten.call "sum.dim_IntList"(%d#0, [0], false, none) bwd in "a" : (!x) -> !n
+    %da = aten.call "_to_copy.default"(%rows, f32, none, none, none, false, none) bwd in "a" : (!n) -> !v
+    fsdp.grad @a.b, %da : !v
     fsdp.update @norm.w step %step lr %lr
     fsdp.update @norm.b step %step lr %lr
+    fsdp.update @a.b step %step lr %lr
     return %loss : !s
   }
 }

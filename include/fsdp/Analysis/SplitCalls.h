@@ -71,7 +71,7 @@ bool isLargeSumOfColumns(aten::CallOp call);
 /// True for a native_layer_norm, a _fused_rms_norm or a backward of these that can be split.
 bool isNorm(aten::CallOp call);
 
-/// None for calls that are no loss or sum as above.
+/// None for calls that are no loss, sum or norm as above.
 std::optional<SplitCall> splitCall(aten::CallOp call);
 
 } // namespace fsdp
