@@ -1,4 +1,5 @@
-"""A model whose layers are torch.autograd.Functions, each written in another of the ways that models have."""
+"""A model whose layers are torch.autograd.Functions, each written in another of the ways that models have, and an
+operator that is defined in Python."""
 
 import torch
 import torch.nn as nn
@@ -109,6 +110,29 @@ class Pair(torch.autograd.Function):
         return gradient + of_tanh
 
 
+@torch.library.custom_op("fsdpc_models::bent", mutates_args=())
+def bent(x: Tensor, slope: float = 0.75, *, power: int = 2) -> Tensor:
+    return torch.where(x > 0, x, slope * x.abs() ** power)
+
+
+@bent.register_fake
+def _(x, slope=0.75, *, power=2):
+    return torch.empty_like(x)
+
+
+def setup_bent(ctx, inputs, keyword_only_inputs, output):
+    x, ctx.slope = inputs
+    ctx.power = keyword_only_inputs["power"]
+    ctx.save_for_backward(x)
+
+
+def differentiate_bent(ctx, gradient):
+    (x,) = ctx.saved_tensors
+    slope = ctx.slope * ctx.power * x.abs() ** (ctx.power - 1) * x.sign()
+    return gradient * torch.where(x > 0, 1.0, slope), None
+
+
+bent.register_autograd(differentiate_bent, setup_context=setup_bent)
 linear = Linear.apply
 
 
@@ -125,7 +149,7 @@ class FunctionBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = linear(Rounded.apply(x, 16), self.weight, self.bias)
-        gated, mask = Gate.apply(hidden, self.gate(x))
+        gated, mask = Gate.apply(bent(hidden, power=3), self.gate(x))
         hidden = Recomputed.apply(self.scaled, gated, [self.scale])
         halves, _ = Pair.apply(Reversed.apply(hidden, 0.5))
         with torch.no_grad():

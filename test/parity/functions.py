@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models with torch.autograd.Functions: their forwards and backwards are FSDP2's, bit for bit."""
+"""Models with torch.autograd.Functions and operators of Python: their forwards and backwards are FSDP2's, bit for bit."""
 
 import unittest
 

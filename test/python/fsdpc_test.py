@@ -35,25 +35,10 @@ class Tied(nn.Module):
         }  # fmt: skip
 
 
-@torch.library.custom_op("fsdpc_test::doubled", mutates_args=())
-def doubled(x: torch.Tensor) -> torch.Tensor:
-    return x * 2
-
-
-@doubled.register_fake
-def _(x):
-    return torch.empty_like(x)
-
-
 class WithLinear(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(4, 4)
-
-
-class WithOperator(WithLinear):
-    def forward(self, x):
-        return self.linear(doubled(x)).sum()
 
 
 class Counting(nn.Module):
@@ -239,10 +224,6 @@ class Package(exported.Exported):
 
         fsdpc.export(Phase(), (torch.randn(2, 4),), self.path)
         self.assertIn("complex<f32>", self.capture())
-
-    def test_python_operator(self):
-        with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test.doubled.default' is defined in"):
-            fsdpc.export(WithOperator(), (torch.randn(2, 4),), self.path)
 
     def batch(self):
         return {"tokens": self.tokens(), "labels": self.tokens()}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""torch.autograd.Functions in modules that are exported: parity.functions has their numbers."""
+"""torch.autograd.Functions, and operators that are defined in Python, in modules that are exported: parity.functions
+has their numbers."""
 
 import re
 import unittest
@@ -83,6 +84,31 @@ class Uncast(Cast):
         return gradient @ weight.t().to(gradient.dtype), x.t() @ gradient.float()
 
 
+@torch.library.custom_op("fsdpc_test::unlike", mutates_args=())
+def unlike(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return x * factor
+
+
+@unlike.register_autograd
+def _(ctx, gradient):
+    return gradient * ctx.needs_input_grad[0] * 3, None
+
+
+@torch.library.custom_op("fsdpc_test::forward_only", mutates_args=())
+def forward_only(x: torch.Tensor) -> torch.Tensor:
+    return x * 5
+
+
+@torch.library.custom_op("fsdpc_test::written", mutates_args={"x"})
+def written(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
+@written.register_fake
+def _(x):
+    pass
+
+
 class Calling(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -123,6 +149,18 @@ class Functions(exported.Exported):
         self.assertEqual(re.findall(r'"mm\.default".*-> tensor<\w+x(\w+)>', step), ["bf16", "bf16"])
         step = self.export(Uncast.apply, UnderAutocast)
         self.assertEqual(re.findall(r'"mm\.default".*-> tensor<\w+x(\w+)>', step), ["bf16", "f32"])
+
+    def test_operators(self):
+        """Of Python, which the training binary does not have."""
+        for operator in unlike, torch.ops.fsdpc_test.unlike, torch.ops.fsdpc_test.unlike.default:
+            factors = re.findall(r'"mul\.[A-Z]\w+"\(.*, (\S+)\) (\w+) in ""', self.export(operator))
+            self.assertEqual(factors, [("2.000000e+00", "fwd"), ("true", "bwd"), ("3", "bwd")])
+        self.export(lambda x: unlike(x.detach()) + forward_only(x.detach()) * x)
+        with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test::forward_only', which is defined in Python, has a "
+                                    "backward that cannot be traced: it has none: give it one"):  # fmt: skip
+            self.export(forward_only)
+        with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test.written.default' is defined in Python"):
+            self.export(lambda x: (written(x), x)[1])
 
     def test_refused(self):
         for function, reason in (

@@ -54,6 +54,10 @@ def _is_tensor(value):
     return isinstance(value, torch.Tensor)
 
 
+def _needs_gradient(arguments):
+    return torch.is_grad_enabled() and any(_is_tensor(value) and value.requires_grad for value in arguments)
+
+
 class _Leaves:
     """The tensors of nested values in order; `fill` returns the values with others in their places."""
 
@@ -75,14 +79,15 @@ class _Leaves:
 class _Tracer:
     """Traces forward and backward of one call of a Function."""
 
-    def __init__(self, function, arguments):
+    def __init__(self, function, arguments, has_backward):
         self.function = function
+        self.has_backward = has_backward
         self.arguments = _Leaves(arguments)
         self.operands = self.arguments.tensors
 
     def fail(self, reason):
-        name = f"{self.function.__module__}.{self.function.__qualname__}"
-        raise ExportError(f"torch.autograd.Function '{name}' {reason}")
+        name = f"torch.autograd.Function '{self.function.__module__}.{self.function.__qualname__}'"
+        raise ExportError(f"{getattr(self.function, 'described', name)} {reason}")
 
     def trace_forward(self):
         """A graph from the operands to the outputs and, behind them, the tensors that are saved for the backward."""
@@ -106,7 +111,7 @@ class _Tracer:
                       "is not known at export")  # fmt: skip
         constants = {id(value) for value in getattr(context, "non_differentiable", ())}
         self.differentiable = [id(value) not in constants for value in tensors]
-        self.saved = _Leaves(dict(vars(context)))
+        self.saved = _Leaves(dict(vars(context)) if self.has_backward else {})
         return (*tensors, *self.saved.tensors)
 
     def trace_backward(self, results):
@@ -118,6 +123,8 @@ class _Tracer:
             return self._trace("backward", self._run_backward, [*gradients, *results[count:]])
 
     def _run_backward(self, *tensors):
+        if not self.has_backward:
+            return (None,) * len(self.operands)
         incoming = iter(tensors)
         gradients = [next(incoming) if _is_tensor(value) else None for value in self.outputs]
         context = _Context()
@@ -175,7 +182,6 @@ def _register(tracer, name, graph):
     while hasattr(tracer.root, f"{name}_{number}"):
         number += 1
     tracer.root.register_module(f"{name}_{number}", graph)
-    return graph
 
 
 def _caller():
@@ -194,28 +200,27 @@ class _Recorder:
 
     def apply(self, function, arguments, options):
         mode = get_proxy_mode()
-        needs_gradient = torch.is_grad_enabled() and any(
-            _is_tensor(value) and value.requires_grad for value in arguments
-        )
         # The Functions of torch itself, as of checkpoints, have the backward that autograd finds.
-        is_plain = mode is None or self.is_inside or not needs_gradient or function.__module__.startswith("torch.")
-        if is_plain:
+        is_plain = self.is_inside or not _needs_gradient(arguments) or function.__module__.startswith("torch.")
+        if mode is None or is_plain:
             return super(_BASE, function).apply(*arguments, **options)
+        return self.record(mode.tracer, function, arguments)
+
+    def record(self, tracer, function, arguments):
+        """Adds a call of the function to the program; returns its outputs."""
+        has_backward = _needs_gradient(arguments)
         self.is_inside = True
         try:
-            return self._record(mode.tracer, function, arguments)
+            # The program gets one node, not what runs meanwhile.
+            with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing():
+                outputs = super(_BASE, function).apply(*arguments)
+                with torch.no_grad():
+                    call = _Tracer(function, arguments, has_backward)
+                    forward = call.trace_forward()
+                    backward = call.trace_backward(forward(*call.operands))
         finally:
             self.is_inside = False
-
-    def _record(self, tracer, function, arguments):
-        # The program gets one node, not what runs meanwhile.
-        with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing():
-            outputs = super(_BASE, function).apply(*arguments)
-            with torch.no_grad():
-                call = _Tracer(function, arguments)
-                forward = call.trace_forward()
-                backward = call.trace_backward(forward(*call.operands))
-        for name, graph in (("forward", forward), ("backward", backward)):
+        for name, graph in (("function_forward", forward), ("function_backward", backward)):
             _register(tracer, name, graph)
         operands = pytree.tree_map(tracer.unwrap_proxy, tuple(call.operands))
         proxy = tracer.create_proxy("call_function", _OPERATOR, (forward, backward, *operands),
@@ -237,10 +242,10 @@ def place(program):
 
 @contextlib.contextmanager
 def kept():
-    """While torch exports, the backward of a Function stays in the program."""
+    """While torch exports, the backward of a Function stays in the program; yields what records them."""
     recorder = _Recorder()
     _BASE.apply = classmethod(lambda function, *arguments, **options: recorder.apply(function, arguments, options))
     try:
-        yield
+        yield recorder
     finally:
         del _BASE.apply
