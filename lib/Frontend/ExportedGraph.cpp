@@ -142,13 +142,18 @@ std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const 
   return stack;
 }
 
-std::vector<IValue> ExportedGraph::enter(const schema::Node &node, size_t position,
-                                         const Values &values) {
+const schema::Graph &fsdp::frontend::getGraph(const schema::Node &node, size_t position) {
   const std::vector<schema::NamedArgument> &arguments = node.get_inputs();
   if (arguments.size() <= position ||
       arguments[position].get_arg().tag() != schema::Argument::Tag::AS_GRAPH)
     throw CaptureError("argument " + std::to_string(position) + " is no graph");
-  const schema::Graph &graph = *arguments[position].get_arg().get_as_graph().get_graph();
+  return *arguments[position].get_arg().get_as_graph().get_graph();
+}
+
+std::vector<IValue> ExportedGraph::enter(const schema::Node &node, size_t position,
+                                         const Values &values) {
+  const std::vector<schema::NamedArgument> &arguments = node.get_inputs();
+  const schema::Graph &graph = getGraph(node, position);
   Values inputs;
   size_t next = position + 1;
   for (const schema::Argument &input : graph.get_inputs()) {
@@ -190,6 +195,8 @@ std::vector<IValue> ExportedGraph::callHigherOrder(const schema::Node &node, con
   if (name == "tag_activation_checkpoint" || name == "wrap_activation_checkpoint" ||
       name == "wrap" || name == "invoke_subgraph")
     return enter(node, 0, values);
+  if (name == "autograd_function")
+    return callFunction(node, values);
   static const std::set<std::string> dependsOnData{"cond", "map",        "map_impl",
                                                    "scan", "while_loop", "associative_scan"};
   throw CaptureError(dependsOnData.count(name)
@@ -235,9 +242,10 @@ void ExportedGraph::call(const schema::Node &node, Values &values) {
 }
 
 std::vector<IValue> ExportedGraph::run(const schema::Graph &graph, Values values) {
+  const int caller = place;
   for (const schema::Node &node : graph.get_nodes())
     call(node, values);
-  place = 0;
+  place = caller;
   std::vector<IValue> outputs;
   for (const schema::Argument &output : graph.get_outputs()) {
     if (output.tag() == schema::Argument::Tag::AS_TENSORS)

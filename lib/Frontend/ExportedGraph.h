@@ -27,6 +27,9 @@ at::ScalarType convertDtype(schema::ScalarType dtype);
 std::vector<int64_t> convertSizes(const std::vector<schema::SymInt> &sizes);
 int64_t convertSize(const schema::SymInt &size);
 
+/// The graph that is an argument of a higher-order operator; throws CaptureError for others.
+const schema::Graph &getGraph(const schema::Node &node, size_t position);
+
 class ExportedGraph {
 public:
   using Values = std::unordered_map<std::string, c10::IValue>;
@@ -45,6 +48,9 @@ private:
   std::vector<c10::IValue> callHigherOrder(const schema::Node &node, const Values &values);
   /// Runs the graph that is argument `position`, on the arguments behind it.
   std::vector<c10::IValue> enter(const schema::Node &node, size_t position, const Values &values);
+  /// A torch.autograd.Function of the model: its first argument is the graph of the forward, its
+  /// second one that of the backward (tools/python/fsdpc/functions.py).
+  std::vector<c10::IValue> callFunction(const schema::Node &node, const Values &values);
   int addPlace(const schema::Node &node);
   /// For a `view` of the export that this target does not have: its fused operators may have
   /// results of other strides than those of the device on which the model was exported.

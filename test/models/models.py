@@ -5,7 +5,7 @@
     batch = example_inputs(config, seed=7)   # {"tokens": ..., "targets": ...}, in forward's order
     flags = input_flags(config)              # ["--input", "tokens:i64[4,16]", ...]
 
-All models can be scripted, traced and exported, and built on the meta device.
+All models but `functions` can be scripted and traced, all can be exported and built on the meta device.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from config import DTYPES, Config
 from decoders import GPT2, Llama, MoE
+from functions import Functions
 from torch import Tensor
 
 # ---------------------------------------------------------------- MLP with in-place ops on views
@@ -248,7 +249,7 @@ class CountingAutoencoder(Autoencoder):
 
 MODELS = {
     "mlp": MLP, "shared": Shared, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT,
-    "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder,
+    "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
 }  # fmt: skip
 
 
@@ -282,7 +283,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model in ("mlp", "shared", "staged", "codec", "counting")
+        if config.model in ("mlp", "shared", "staged", "codec", "counting", "functions")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

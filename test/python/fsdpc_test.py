@@ -35,48 +35,10 @@ class Tied(nn.Module):
         }  # fmt: skip
 
 
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 3
-
-
-bound_early = Doubled.apply
-
-
-class WithFunction(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-        self.function = function
-
-    def forward(self, x):
-        return self.function(self.linear(x)).sum()
-
-
-@torch.library.custom_op("fsdpc_test::doubled", mutates_args=())
-def doubled(x: torch.Tensor) -> torch.Tensor:
-    return x * 2
-
-
-@doubled.register_fake
-def _(x):
-    return torch.empty_like(x)
-
-
 class WithLinear(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(4, 4)
-
-
-class WithOperator(WithLinear):
-    def forward(self, x):
-        return self.linear(doubled(x)).sum()
 
 
 class Counting(nn.Module):
@@ -245,14 +207,6 @@ class Package(exported.Exported):
             tensors |= safetensors_io.load(path)
         self.assertEqual(tensors.keys(), model.state_dict().keys())
 
-    def test_autograd_function(self):
-        for function in (Doubled.apply, bound_early, lambda x: Doubled.apply(x)):
-            with self.assertRaisesRegex(fsdpc.ExportError, "Doubled' has a backward of its own"):
-                fsdpc.export(WithFunction(function), (torch.randn(2, 4),), self.path)
-        self.assertFalse(self.path.exists())
-        # The patch is gone.
-        self.assertEqual(Doubled.apply(torch.ones(1)).item(), 2)
-
     def test_names_of_inputs(self):
         """torch.export writes names in small letters."""
         class Capitals(WithLinear):
@@ -270,10 +224,6 @@ class Package(exported.Exported):
 
         fsdpc.export(Phase(), (torch.randn(2, 4),), self.path)
         self.assertIn("complex<f32>", self.capture())
-
-    def test_python_operator(self):
-        with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test.doubled.default' is defined in"):
-            fsdpc.export(WithOperator(), (torch.randn(2, 4),), self.path)
 
     def batch(self):
         return {"tokens": self.tokens(), "labels": self.tokens()}

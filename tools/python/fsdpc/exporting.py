@@ -186,7 +186,6 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     facts = _facts(model, optimizer)
     with contextlib.ExitStack() as stack:
         stack.enter_context(tracing.without_cache(model))
-        stack.enter_context(tracing.refusing_functions())
         stack.enter_context(methods.as_forwards(model, forward_methods or {}))
         batch = stack.enter_context(_standing_in(model, batch))
         mixed = None

@@ -10,7 +10,7 @@ import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 
-from . import checks, constants
+from . import checks, constants, functions, operators
 from .errors import ExportError
 
 
@@ -26,29 +26,6 @@ def without_cache(model):
     finally:
         if before:
             config.use_cache = before
-
-
-@contextlib.contextmanager
-def refusing_functions():
-    """torch.export keeps the forward of a torch.autograd.Function and drops its backward."""
-    # Not Function.apply: models bind that when they are imported (`scan = Scan.apply`). It calls this one.
-    base = torch.autograd.function._SingleLevelFunction
-
-    def refuse(cls, *arguments, **options):
-        if not cls.__module__.startswith("torch."):
-            raise ExportError(
-                f"torch.autograd.Function '{cls.__module__}.{cls.__qualname__}' has a backward of "
-                "its own, which torch.export drops: make it an operator with "
-                "torch.library.custom_op and register_autograd, or write the forward so that "
-                "autograd's backward is wanted"
-            )
-        return super(base, cls).apply(*arguments, **options)
-
-    base.apply = classmethod(refuse)
-    try:
-        yield
-    finally:
-        del base.apply
 
 
 @contextlib.contextmanager
@@ -129,8 +106,10 @@ def run_export(step, batch, quiet):
 def _export_once(step, batch):
     """Prints nothing where it fails: torch would print the whole program up to there."""
     told = io.StringIO()
-    with checks.holding(), constants.known(), contextlib.redirect_stderr(told):
+    with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
+          contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
+    functions.place(program)
     sys.stderr.write(told.getvalue())
     return program
 
@@ -190,10 +169,5 @@ def check_operators(program):
     for module in program.graph_module.modules():
         for node in getattr(module, "graph", torch.fx.Graph()).nodes:
             if getattr(node.target, "_defined_in_python", False):
-                text = f"operator '{node.target}' is defined in Python, and the training binary has none"
-                if "grouped_mm" in str(node.target):
-                    text += (
-                        "\n  remedy: experts whose rows begin at multiples of 16 bytes, or "
-                        "model.set_experts_implementation('batched_mm') (transformers)"
-                    )
-                raise ExportError(text)
+                raise ExportError(f"operator '{node.target}' is defined in Python, and the training binary has none: "
+                                  "define it by torch.library.custom_op, without mutates_args")  # fmt: skip

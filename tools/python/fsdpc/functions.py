@@ -1,0 +1,251 @@
+"""torch.autograd.Function: torch.export keeps the operators of its forward and drops its backward. Here a call becomes
+one node of the program, an operator that holds a graph of each (lib/Frontend/ExportedFunction.cpp reads it)."""
+
+import contextlib
+import sys
+import traceback
+
+import torch
+from torch.fx.experimental.proxy_tensor import (disable_proxy_modes_tracing, get_proxy_mode, make_fx,
+                                                track_tensor_tree)  # fmt: skip
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .errors import ExportError
+
+
+class _Operator(torch._ops.HigherOrderOperator):
+    """autograd_function(forward, backward, *operands, differentiable): see the graphs of _Tracer. `differentiable` is
+    a list of bools, one for each output."""
+
+    def __init__(self):
+        super().__init__("autograd_function")
+
+    def __call__(self, forward, backward, *operands, differentiable):
+        raise NotImplementedError("a program of fsdpc.export with a torch.autograd.Function is run by fsdpc alone")
+
+
+_OPERATOR = _Operator()
+#: Every Function.apply calls this one. Models bind their own when they are imported (`scan = Scan.apply`).
+_BASE = torch.autograd.function._SingleLevelFunction
+
+
+@contextlib.contextmanager
+def _without_autocast():
+    """A backward runs outside of the forward's autocast, which custom_bwd enters again."""
+    enabled = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
+    for device in enabled:
+        torch.set_autocast_enabled(device, False)
+    try:
+        yield
+    finally:
+        for device in enabled:
+            torch.set_autocast_enabled(device, True)
+
+
+class _Context(torch.autograd.function.FunctionCtx):
+    """The `ctx` of a forward that is traced, or of a backward."""
+
+    saved_tensors = ()
+    needs_input_grad = ()
+
+
+def _is_tensor(value):
+    return isinstance(value, torch.Tensor)
+
+
+def _needs_gradient(arguments):
+    return torch.is_grad_enabled() and any(_is_tensor(value) and value.requires_grad for value in arguments)
+
+
+class _Leaves:
+    """The tensors of nested values in order; `fill` returns the values with others in their places."""
+
+    def __init__(self, values):
+        self.values, self.spec = pytree.tree_flatten(values)
+        self.positions = [at for at, value in enumerate(self.values) if _is_tensor(value)]
+
+    @property
+    def tensors(self):
+        return [self.values[at] for at in self.positions]
+
+    def fill(self, tensors):
+        values = list(self.values)
+        for at, tensor in zip(self.positions, tensors):
+            values[at] = tensor
+        return pytree.tree_unflatten(values, self.spec)
+
+
+class _Tracer:
+    """Traces forward and backward of one call of a Function."""
+
+    def __init__(self, function, arguments, has_backward):
+        self.function = function
+        self.has_backward = has_backward
+        self.arguments = _Leaves(arguments)
+        self.operands = self.arguments.tensors
+
+    def fail(self, reason):
+        name = f"torch.autograd.Function '{self.function.__module__}.{self.function.__qualname__}'"
+        raise ExportError(f"{getattr(self.function, 'described', name)} {reason}")
+
+    def trace_forward(self):
+        """A graph from the operands to the outputs and, behind them, the tensors that are saved for the backward."""
+        return self._trace("forward", self._run_forward, self.operands)
+
+    def _run_forward(self, *operands):
+        arguments = self.arguments.fill(operands)
+        context = _Context()
+        context.needs_input_grad = tuple(_is_tensor(value) and value.requires_grad for value in arguments)
+        if self.function.setup_context is _BASE.setup_context:
+            outputs = self.function.forward(context, *arguments)
+        else:
+            outputs = self.function.forward(*arguments)
+            self.function.setup_context(context, tuple(arguments), outputs)
+        if getattr(context, "dirty_tensors", ()):
+            self.fail("writes to an argument (mark_dirty): return a new tensor")
+        self.outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        tensors = [value for value in self.outputs if _is_tensor(value)]
+        if not getattr(context, "materialize_grads", True) and len(tensors) > 1:
+            self.fail("has several outputs and set_materialize_grads(False): which of their gradients are None "
+                      "is not known at export")  # fmt: skip
+        constants = {id(value) for value in getattr(context, "non_differentiable", ())}
+        self.differentiable = [id(value) not in constants for value in tensors]
+        self.saved = _Leaves(dict(vars(context)) if self.has_backward else {})
+        return (*tensors, *self.saved.tensors)
+
+    def trace_backward(self, results):
+        """A graph from the gradients of the outputs, and the saved tensors, to the operands' gradients. `results` are
+        those of the forward's graph."""
+        count = len(self.differentiable)
+        gradients = [torch.empty_like(output) for output in results[:count]]
+        with _without_autocast():
+            return self._trace("backward", self._run_backward, [*gradients, *results[count:]])
+
+    def _run_backward(self, *tensors):
+        if not self.has_backward:
+            return (None,) * len(self.operands)
+        incoming = iter(tensors)
+        gradients = [next(incoming) if _is_tensor(value) else None for value in self.outputs]
+        context = _Context()
+        vars(context).update(self.saved.fill(list(incoming)))
+        context.saved_tensors = getattr(context, "to_save", None) or ()
+        results = self.function.backward(context, *gradients)
+        results = list(results) if isinstance(results, (tuple, list)) else [results]
+        arguments = self.arguments.fill(self.operands)
+        if len(results) < len(arguments) or any(r is not None for r in results[len(arguments):]):
+            self.fail(f"has a backward that returns {len(results)} gradients, expected {len(arguments)}")
+        by_operand = []
+        for argument, result in zip(arguments, results):
+            if _is_tensor(argument):
+                by_operand.append(result if argument.requires_grad else None)
+            else:  # autograd knows no tensor in a list or dict
+                by_operand += [None] * len(_Leaves(argument).positions)
+        return tuple(by_operand)
+
+    def _trace(self, what, run, tensors):
+        try:
+            graph = make_fx(run, _allow_non_fake_inputs=True, record_stack_traces=True)(*tensors)
+        except ExportError:
+            raise
+        except Exception as error:
+            self.fail(f"has a {what} that cannot be traced: {str(error).splitlines()[0]}")
+        for node in graph.graph.nodes:
+            if node.op == "get_attr":
+                _write_number(graph, node, self)
+        graph.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output") or _writes(node))
+        graph.recompile()
+        return graph
+
+
+def _writes(node):
+    return getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+
+
+def _write_number(graph, node, tracer):
+    """A number that the code has as a tensor, `torch.tensor(2.0)`, is a literal; other tensors are nobody's."""
+    tensor = getattr(graph, node.target)
+    if not _is_tensor(tensor) or tensor.dim() or isinstance(tensor, torch._subclasses.FakeTensor):
+        tracer.fail("reads a tensor that is none of its arguments: pass it to apply()")
+    with _disable_current_modes():
+        number = tensor.item()
+    with graph.graph.inserting_before(node):
+        literal = graph.graph.call_function(torch.ops.aten.scalar_tensor.default, (number,),
+                                            {"dtype": tensor.dtype})  # fmt: skip
+    literal.meta["val"] = tensor
+    node.replace_all_uses_with(literal)
+    graph.graph.erase_node(node)
+
+
+def _register(tracer, name, graph):
+    number = 0
+    while hasattr(tracer.root, f"{name}_{number}"):
+        number += 1
+    tracer.root.register_module(f"{name}_{number}", graph)
+
+
+def _caller():
+    """The stack that calls Function.apply."""
+    frame = sys._getframe()
+    while frame.f_code.co_filename in (__file__, torch.autograd.function.__file__):
+        frame = frame.f_back
+    return "".join(traceback.format_list(traceback.extract_stack(frame)))
+
+
+class _Recorder:
+    """Takes the place of Function.apply while torch exports."""
+
+    def __init__(self):
+        self.is_inside = False  # of a Function, all of whose operators are in its graphs
+
+    def apply(self, function, arguments, options):
+        mode = get_proxy_mode()
+        # The Functions of torch itself, as of checkpoints, have the backward that autograd finds.
+        is_plain = self.is_inside or not _needs_gradient(arguments) or function.__module__.startswith("torch.")
+        if mode is None or is_plain:
+            return super(_BASE, function).apply(*arguments, **options)
+        return self.record(mode.tracer, function, arguments)
+
+    def record(self, tracer, function, arguments):
+        """Adds a call of the function to the program; returns its outputs."""
+        has_backward = _needs_gradient(arguments)
+        self.is_inside = True
+        try:
+            # The program gets one node, not what runs meanwhile.
+            with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing():
+                outputs = super(_BASE, function).apply(*arguments)
+                with torch.no_grad():
+                    call = _Tracer(function, arguments, has_backward)
+                    forward = call.trace_forward()
+                    backward = call.trace_backward(forward(*call.operands))
+        finally:
+            self.is_inside = False
+        for name, graph in (("function_forward", forward), ("function_backward", backward)):
+            _register(tracer, name, graph)
+        operands = pytree.tree_map(tracer.unwrap_proxy, tuple(call.operands))
+        proxy = tracer.create_proxy("call_function", _OPERATOR, (forward, backward, *operands),
+                                    {"differentiable": call.differentiable}, name=function.__name__)  # fmt: skip
+        proxy.node.meta["stack_trace"] = _caller()
+        track_tensor_tree(tuple(_Leaves(outputs).tensors), proxy, constant=None, tracer=tracer)
+        return outputs
+
+
+def place(program):
+    """What a Function computes belongs to the module that calls it; its graphs are traced outside of all modules."""
+    for module in program.graph_module.modules():
+        for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            if node.target is _OPERATOR:
+                for held in node.args[:2]:
+                    for inner in getattr(module, held.target).graph.nodes:
+                        inner.meta["nn_module_stack"] = node.meta["nn_module_stack"]
+
+
+@contextlib.contextmanager
+def kept():
+    """While torch exports, the backward of a Function stays in the program; yields what records them."""
+    recorder = _Recorder()
+    _BASE.apply = classmethod(lambda function, *arguments, **options: recorder.apply(function, arguments, options))
+    try:
+        yield recorder
+    finally:
+        del _BASE.apply
