@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-/// Notes in the start of each gather and reduce-scatter how long it takes alone, by latency and
-/// bytes over the ranks that take part (fsdp_entry::expected_ns); the runtime's watchdog allows for
+/// Sets fsdp_entry::expected_ns of each gather and reduce-scatter to its predicted duration without
+/// contention: latency plus bytes over the participating ranks. The runtime's watchdog allows for
 /// it.
 void setExpectedDurations(PlanTables &tables, const cost::CostModel &costs);
 
