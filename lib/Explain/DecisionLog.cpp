@@ -54,7 +54,7 @@ void Log::writeStep() {
   os << '\n';
 }
 
-/// With what the word means for the group, if it does not say so itself.
+/// Adds the meaning of the word for this group, if the word itself does not tell.
 void Log::writeReshard(GroupOp group) {
   Reshard asked = group.getReshardAfterForward();
   line(group) << "reshard_after_forward " << stringifyReshard(asked);

@@ -7,7 +7,7 @@
 
 namespace fsdp::explain {
 
-/// Fills the memory of a view whose labels and operations are there, by the rules of Problem.h.
+/// Fills the memory of a view that has its labels and operations, by the rules of Problem.h.
 /// Linear in operations and collectives.
 void sweepMemory(const schedule::Problem &problem, const schedule::Plan &plan, ScheduleView &view);
 
