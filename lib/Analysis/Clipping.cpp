@@ -1,4 +1,4 @@
-//===- Clipping.cpp - The norm of all gradients ---------------------------===//
+//===- Clipping.cpp - Checks of gradient clipping -------------------------===//
 
 #include "fsdp/Analysis/Clipping.h"
 

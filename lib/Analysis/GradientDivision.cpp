@@ -1,4 +1,4 @@
-//===- GradientDivision.cpp - By what summed gradients are divided --------===//
+//===- GradientDivision.cpp - Divisors of gradient reductions -------------===//
 
 #include "fsdp/Analysis/GradientDivision.h"
 

@@ -1,4 +1,4 @@
-//===- GroupHooks.cpp - Where FSDP2's hooks of each group would run -------===//
+//===- GroupHooks.cpp - Positions of FSDP2's hooks ------------------------===//
 
 #include "fsdp/Analysis/GroupHooks.h"
 

@@ -1,4 +1,4 @@
-//===- HostCopySchedule.cpp - When copies to and from the host run --------===//
+//===- HostCopySchedule.cpp - Schedule of host copies ---------------------===//
 
 #include "HostCopySchedule.h"
 

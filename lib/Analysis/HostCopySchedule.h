@@ -1,4 +1,4 @@
-//===- HostCopySchedule.h - When copies to and from the host run -*- C++ -*-===//
+//===- HostCopySchedule.h - Schedule of host copies -------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_ANALYSIS_HOSTCOPYSCHEDULE_H
 #define FSDP_LIB_ANALYSIS_HOSTCOPYSCHEDULE_H

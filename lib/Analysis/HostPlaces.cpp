@@ -1,4 +1,4 @@
-//===- HostPlaces.cpp - What lies where on the host -----------------------===//
+//===- HostPlaces.cpp - Buffers in the host's arena -----------------------===//
 
 #include "fsdp/Analysis/HostPlaces.h"
 

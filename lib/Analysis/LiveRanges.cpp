@@ -1,4 +1,4 @@
-//===- LiveRanges.cpp - What is in memory when ----------------------------===//
+//===- LiveRanges.cpp - Live ranges of a step's buffers -------------------===//
 
 #include "fsdp/Analysis/LiveRanges.h"
 

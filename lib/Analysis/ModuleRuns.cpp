@@ -1,4 +1,4 @@
-//===- ModuleRuns.cpp - Where the modules of groups run -------------------===//
+//===- ModuleRuns.cpp - Runs of groups' modules ---------------------------===//
 
 #include "ModuleRuns.h"
 

@@ -1,4 +1,4 @@
-//===- ModuleRuns.h - Where the modules of groups run -----------*- C++ -*-===//
+//===- ModuleRuns.h - Runs of groups' modules -------------------*- C++ -*-===//
 //
 // The first half of findHooks(): the operations of each microbatch that belong to each call of a
 // group's module, and whether their inputs need gradients.

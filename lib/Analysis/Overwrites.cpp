@@ -1,4 +1,4 @@
-//===- Overwrites.cpp - What is read keeps its value ----------------------===//
+//===- Overwrites.cpp - Checks of writes to buffers -----------------------===//
 
 #include "fsdp/Analysis/Overwrites.h"
 

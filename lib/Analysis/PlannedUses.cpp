@@ -1,4 +1,4 @@
-//===- PlannedUses.cpp - Until when a planned step needs its buffers ------===//
+//===- PlannedUses.cpp - Last uses of a planned step's buffers ------------===//
 
 #include "fsdp/Analysis/PlannedUses.h"
 

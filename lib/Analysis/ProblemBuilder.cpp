@@ -1,4 +1,4 @@
-//===- ProblemBuilder.cpp - What both ways to a problem share -------------===//
+//===- ProblemBuilder.cpp - Builds scheduling problems --------------------===//
 
 #include "ProblemBuilder.h"
 

@@ -1,4 +1,4 @@
-//===- ProblemBuilder.h - What both ways to a problem share -----*- C++ -*-===//
+//===- ProblemBuilder.h - Builds scheduling problems ------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_ANALYSIS_PROBLEMBUILDER_H
 #define FSDP_LIB_ANALYSIS_PROBLEMBUILDER_H

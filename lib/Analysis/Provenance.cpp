@@ -1,4 +1,4 @@
-//===- Provenance.cpp - That a step computes what was captured ------------===//
+//===- Provenance.cpp - Digests of a step's computation -------------------===//
 
 #include "fsdp/Analysis/Provenance.h"
 

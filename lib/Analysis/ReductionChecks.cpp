@@ -1,4 +1,4 @@
-//===- ReductionChecks.cpp - What must hold of gradients and updates ------===//
+//===- ReductionChecks.cpp - Checks of gradients and updates --------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
 

@@ -1,4 +1,4 @@
-//===- Requests.cpp - What is asked of a group and not decided yet --------===//
+//===- Requests.cpp - User requests that are not met ----------------------===//
 
 #include "fsdp/Analysis/Requests.h"
 

@@ -1,4 +1,4 @@
-//===- ScheduleChecks.cpp - What must hold of order and streams -----------===//
+//===- ScheduleChecks.cpp - Checks of order and streams -------------------===//
 
 #include "fsdp/Analysis/ScheduleChecks.h"
 

@@ -1,4 +1,4 @@
-//===- ScheduleProblem.cpp - What may be decided about a sharded step -----===//
+//===- ScheduleProblem.cpp - The problem of a sharded step ----------------===//
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 

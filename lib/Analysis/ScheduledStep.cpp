@@ -1,4 +1,4 @@
-//===- ScheduledStep.cpp - The plan that a scheduled step follows ---------===//
+//===- ScheduledStep.cpp - The plan of a scheduled step -------------------===//
 
 #include "HostCopySchedule.h"
 #include "StepReader.h"

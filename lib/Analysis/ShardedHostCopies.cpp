@@ -1,4 +1,4 @@
-//===- ShardedHostCopies.cpp - Copies of a sharded step's problem ---------===//
+//===- ShardedHostCopies.cpp - Host copies of a sharded step --------------===//
 
 #include "ShardedStep.h"
 

@@ -1,4 +1,4 @@
-//===- ShardingChecks.cpp - What must hold of groups and collectives ------===//
+//===- ShardingChecks.cpp - Checks of groups and collectives --------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
 

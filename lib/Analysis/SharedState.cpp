@@ -1,4 +1,4 @@
-//===- SharedState.cpp - That the steps of a program have one state --------===//
+//===- SharedState.cpp - Checks of a program's shared state ---------------===//
 
 #include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Program.h"

@@ -1,4 +1,4 @@
-//===- SplitCalls.cpp - Calls that are several others ----------------------===//
+//===- SplitCalls.cpp - Calls as several simpler calls --------------------===//
 
 #include "fsdp/Analysis/SplitCalls.h"
 

@@ -1,4 +1,4 @@
-//===- Stages.cpp - Stages whose microbatches are interleaved -------------===//
+//===- Stages.cpp - Stages with interleaved microbatches ------------------===//
 
 #include "fsdp/Analysis/Stages.h"
 

@@ -1,4 +1,4 @@
-//===- StateCopies.cpp - Optimizer state that lies on the host ------------===//
+//===- StateCopies.cpp - Host copies of optimizer state -------------------===//
 
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/IR/OptimizerOptions.h"

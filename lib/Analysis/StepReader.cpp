@@ -1,4 +1,4 @@
-//===- StepReader.cpp - Where a scheduled step's events are ---------------===//
+//===- StepReader.cpp - Positions of a scheduled step's events ------------===//
 
 #include "StepReader.h"
 

@@ -1,4 +1,4 @@
-//===- StepStorage.cpp - Which values of a step share memory --------------===//
+//===- StepStorage.cpp - Storages of a step's values ----------------------===//
 
 #include "fsdp/Analysis/StepStorage.h"
 

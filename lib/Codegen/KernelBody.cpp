@@ -1,4 +1,4 @@
-//===- KernelBody.cpp - The calls of a kernel at one place ----------------===//
+//===- KernelBody.cpp - A kernel's values at one index --------------------===//
 
 #include "KernelBody.h"
 

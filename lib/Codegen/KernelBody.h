@@ -1,4 +1,4 @@
-//===- KernelBody.h - The calls of a kernel at one place ---------*- C++ -*-===//
+//===- KernelBody.h - A kernel's values at one index ------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_CODEGEN_KERNELBODY_H
 #define FSDP_LIB_CODEGEN_KERNELBODY_H

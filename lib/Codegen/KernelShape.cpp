@@ -1,4 +1,4 @@
-//===- KernelShape.cpp - What a kernel iterates over ----------------------===//
+//===- KernelShape.cpp - The iteration space of a kernel ------------------===//
 
 #include "fsdp/Codegen/KernelShape.h"
 

@@ -1,4 +1,4 @@
-//===- KernelWriter.cpp - What the code of all devices shares -------------===//
+//===- KernelWriter.cpp - Code generation for all devices -----------------===//
 
 #include "KernelWriter.h"
 

@@ -1,4 +1,4 @@
-//===- KernelWriter.h - What the code of all devices shares ------*- C++ -*-===//
+//===- KernelWriter.h - Code generation for all devices ---------*- C++ -*-===//
 
 #ifndef FSDP_LIB_CODEGEN_KERNELWRITER_H
 #define FSDP_LIB_CODEGEN_KERNELWRITER_H

@@ -1,4 +1,4 @@
-//===- NativeKernels.cpp - Kernels in this process ------------------------===//
+//===- NativeKernels.cpp - Kernels compiled into this process -------------===//
 
 #include "fsdp/Codegen/NativeKernels.h"
 

@@ -1,4 +1,4 @@
-//===- ScalarCode.cpp - One element of an aten operator -------------------===//
+//===- ScalarCode.cpp - Scalar code of aten operators ---------------------===//
 
 #include "fsdp/Codegen/ScalarCode.h"
 

@@ -1,4 +1,4 @@
-//===- Accumulation.cpp - What may be said of several microbatches --------===//
+//===- Accumulation.cpp - Checks of gradient accumulation -----------------===//
 
 #include "fsdp/Config/ShardingConfig.h"
 

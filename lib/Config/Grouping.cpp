@@ -1,4 +1,4 @@
-//===- Grouping.cpp - Which parameters travel together --------------------===//
+//===- Grouping.cpp - Grouping of parameters ------------------------------===//
 
 #include "fsdp/Config/Grouping.h"
 

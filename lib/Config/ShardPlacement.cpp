@@ -1,4 +1,4 @@
-//===- ShardPlacement.cpp - On which dimension parameters are cut ---------===//
+//===- ShardPlacement.cpp - Sharded dimensions of parameters --------------===//
 
 #include "fsdp/Config/ShardPlacement.h"
 

@@ -1,4 +1,4 @@
-//===- Words.cpp - Words that the YAML file and the command line share ----===//
+//===- Words.cpp - Words of the YAML file and of options ------------------===//
 
 #include "fsdp/Config/ShardingConfig.h"
 #include "llvm/ADT/StringExtras.h"

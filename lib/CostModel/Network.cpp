@@ -1,4 +1,4 @@
-//===- Network.cpp - What collectives cost over a topology -----------------===//
+//===- Network.cpp - Costs of collectives by topology ---------------------===//
 
 #include "fsdp/CostModel/Network.h"
 

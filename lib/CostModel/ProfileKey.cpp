@@ -1,4 +1,4 @@
-//===- ProfileKey.cpp - What distinguishes calls in a profile --------------===//
+//===- ProfileKey.cpp - Keys of calls and kernels in profiles -------------===//
 
 #include "fsdp/CostModel/Profile.h"
 #include "fsdp/IR/TensorLayout.h"

@@ -1,4 +1,4 @@
-//===- AlignEvents.cpp - What two schedules do in the same order ----------===//
+//===- AlignEvents.cpp - Alignment of two schedules' events ---------------===//
 
 #include "fsdp/Explain/ScheduleDiff.h"
 

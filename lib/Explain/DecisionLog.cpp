@@ -1,4 +1,4 @@
-//===- DecisionLog.cpp - What was decided of a step, line by line ---------===//
+//===- DecisionLog.cpp - A step's decisions as text -----------------------===//
 
 #include "fsdp/Explain/DecisionLog.h"
 

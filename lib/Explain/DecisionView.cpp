@@ -1,4 +1,4 @@
-//===- DecisionView.cpp - What passes decided of groups, and why ----------===//
+//===- DecisionView.cpp - Decisions of passes, for display ----------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,4 +1,4 @@
-//===- DiffFigures.h - Two steps in numbers and facts ------------*- C++ -*-===//
+//===- DiffFigures.h - Figures and facts of two steps -----------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_DIFFFIGURES_H
 #define FSDP_EXPLAIN_DIFFFIGURES_H

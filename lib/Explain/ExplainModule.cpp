@@ -1,4 +1,4 @@
-//===- ExplainModule.cpp - From a scheduled module to its reasons ---------===//
+//===- ExplainModule.cpp - Explains a scheduled module --------------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 

@@ -1,4 +1,4 @@
-//===- Explanation.cpp - Why a plan is as it is ---------------------------===//
+//===- Explanation.cpp - Reasons of a plan's decisions --------------------===//
 
 #include "fsdp/Explain/Explanation.h"
 

@@ -1,4 +1,4 @@
-//===- GroupRows.cpp - What happens to each group, line by line -----------===//
+//===- GroupRows.cpp - A table of each group's events ---------------------===//
 
 #include "GroupRows.h"
 

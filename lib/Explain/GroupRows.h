@@ -1,4 +1,4 @@
-//===- GroupRows.h - What happens to each group, line by line ----*- C++ -*-===//
+//===- GroupRows.h - A table of each group's events -------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_GROUPROWS_H
 #define FSDP_EXPLAIN_GROUPROWS_H

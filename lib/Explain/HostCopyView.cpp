@@ -1,4 +1,4 @@
-//===- HostCopyView.cpp - Copies to and from the host on a timeline --------===//
+//===- HostCopyView.cpp - Host copies on a timeline -----------------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 

@@ -1,4 +1,4 @@
-//===- LabelStep.cpp - A step's operations, for people --------------------===//
+//===- LabelStep.cpp - Names of a step's operations -----------------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/Quantities.h"

@@ -1,4 +1,4 @@
-//===- MeasuredPairs.cpp - What was predicted, and measured ---------------===//
+//===- MeasuredPairs.cpp - Pairs of predicted and measured times ----------===//
 
 #include "MeasuredPairs.h"
 

@@ -1,4 +1,4 @@
-//===- MeasuredPairs.h - What was predicted, and measured --------*- C++ -*-===//
+//===- MeasuredPairs.h - Pairs of predicted and measured times --*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_MEASUREDPAIRS_H
 #define FSDP_EXPLAIN_MEASUREDPAIRS_H

@@ -1,4 +1,4 @@
-//===- MemorySweep.cpp - What is live at each position --------------------===//
+//===- MemorySweep.cpp - Live bytes at each position ----------------------===//
 
 #include "MemorySweep.h"
 

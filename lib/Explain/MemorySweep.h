@@ -1,4 +1,4 @@
-//===- MemorySweep.h - What is live at each position -------------*- C++ -*-===//
+//===- MemorySweep.h - Live bytes at each position --------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_MEMORYSWEEP_H
 #define FSDP_EXPLAIN_MEMORYSWEEP_H

@@ -1,4 +1,4 @@
-//===- Quantities.cpp - Times, bytes and shares, for people ---------------===//
+//===- Quantities.cpp - Times, bytes and shares as text -------------------===//
 
 #include "fsdp/Explain/Quantities.h"
 

@@ -1,4 +1,4 @@
-//===- ScheduleEvents.cpp - What a plan does between operations -----------===//
+//===- ScheduleEvents.cpp - Events of a plan ------------------------------===//
 
 #include "fsdp/Explain/ScheduleDiff.h"
 

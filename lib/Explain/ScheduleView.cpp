@@ -1,4 +1,4 @@
-//===- ScheduleView.cpp - A simulated step, as people look at it ----------===//
+//===- ScheduleView.cpp - A simulated step for display --------------------===//
 
 #include "fsdp/Explain/ScheduleView.h"
 

@@ -1,4 +1,4 @@
-//===- Sensitivity.cpp - What other hardware would be worth ---------------===//
+//===- Sensitivity.cpp - Effects of other hardware ------------------------===//
 
 #include "fsdp/Explain/Sensitivity.h"
 

@@ -1,4 +1,4 @@
-//===- StepData.cpp - A step, as pages read it ----------------------------===//
+//===- StepData.cpp - The JSON data of pages ------------------------------===//
 
 #include "StepData.h"
 

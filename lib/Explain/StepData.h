@@ -1,4 +1,4 @@
-//===- StepData.h - A step, as pages read it ---------------------*- C++ -*-===//
+//===- StepData.h - The JSON data of pages ----------------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_STEPDATA_H
 #define FSDP_EXPLAIN_STEPDATA_H

@@ -1,4 +1,4 @@
-//===- StepDifference.cpp - What two schedules decide otherwise -----------===//
+//===- StepDifference.cpp - Differences between two schedules -------------===//
 
 #include "fsdp/Explain/StepDifference.h"
 

@@ -1,4 +1,4 @@
-//===- ExpectedDurations.cpp - How long a plan's collectives take ----------===//
+//===- ExpectedDurations.cpp - Predicted durations of collectives ---------===//
 
 #include "fsdp/Export/ExpectedDurations.h"
 

@@ -1,4 +1,4 @@
-//===- Lowering.h - A planned step becomes tables ----------------*- C++ -*-===//
+//===- Lowering.h - Lowers a planned step to tables -------------*- C++ -*-===//
 //
 // LowerDeclarations.cpp lowers declarations, LowerToPlan.cpp values and collectives, LowerCall.cpp
 // operator calls, LowerCopies.cpp copies between full parameters or gradients and the layout of

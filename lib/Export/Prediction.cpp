@@ -1,4 +1,4 @@
-//===- Prediction.cpp - What a report says of time and memory -------------===//
+//===- Prediction.cpp - Predicted time and memory in reports --------------===//
 
 #include "Prediction.h"
 

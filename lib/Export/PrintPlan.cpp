@@ -1,4 +1,4 @@
-//===- PrintPlan.cpp - A plan for people ----------------------------------===//
+//===- PrintPlan.cpp - A plan as text -------------------------------------===//
 
 #include "fsdp/Export/LowerToPlan.h"
 #include "llvm/ADT/ArrayRef.h"

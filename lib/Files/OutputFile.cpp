@@ -1,4 +1,4 @@
-//===- OutputFile.cpp - A file that appears whole or not at all -----------===//
+//===- OutputFile.cpp - Atomic replacement of files -----------------------===//
 
 #include "fsdp/Files/OutputFile.h"
 

@@ -1,4 +1,4 @@
-//===- SourcePath.cpp - Source files as modules and binaries name them ----===//
+//===- SourcePath.cpp - Names of source files -----------------------------===//
 
 #include "fsdp/Files/SourcePath.h"
 

@@ -1,4 +1,4 @@
-//===- GradientSums.cpp - Which additions of a backward are autograd's own -===//
+//===- GradientSums.cpp - Gradient sums of autograd's engine --------------===//
 
 #include "GradientSums.h"
 

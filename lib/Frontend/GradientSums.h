@@ -1,4 +1,4 @@
-//===- GradientSums.h - Which additions of a backward are autograd's own -*- C++ -*-===//
+//===- GradientSums.h - Gradient sums of autograd's engine ------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_GRADIENTSUMS_H
 #define FSDP_LIB_FRONTEND_GRADIENTSUMS_H

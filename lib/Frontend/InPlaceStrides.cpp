@@ -1,4 +1,4 @@
-//===- InPlaceStrides.cpp - What is written in place keeps its layout -----===//
+//===- InPlaceStrides.cpp - Layouts of in-place results -------------------===//
 
 #include "InPlaceStrides.h"
 

@@ -1,4 +1,4 @@
-//===- InPlaceStrides.h - What is written in place keeps its layout -*- C++ -*-===//
+//===- InPlaceStrides.h - Layouts of in-place results -----------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_INPLACESTRIDES_H
 #define FSDP_LIB_FRONTEND_INPLACESTRIDES_H

@@ -1,4 +1,4 @@
-//===- KnownResults.h - Results as a machine's kernels make them -*- C++ -*-===//
+//===- KnownResults.h - Results of a machine's kernels ----------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_KNOWNRESULTS_H
 #define FSDP_LIB_FRONTEND_KNOWNRESULTS_H

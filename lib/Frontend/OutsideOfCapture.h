@@ -1,4 +1,4 @@
-//===- OutsideOfCapture.h - Operators that run for real ----------*- C++ -*-===//
+//===- OutsideOfCapture.h - Operators that are not recorded -----*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_OUTSIDEOFCAPTURE_H
 #define FSDP_LIB_FRONTEND_OUTSIDEOFCAPTURE_H

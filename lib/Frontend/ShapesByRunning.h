@@ -1,4 +1,4 @@
-//===- ShapesByRunning.h - Shapes that an operator itself shows -*- C++ -*-===//
+//===- ShapesByRunning.h - Shapes from running an operator ------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_SHAPESBYRUNNING_H
 #define FSDP_LIB_FRONTEND_SHAPESBYRUNNING_H

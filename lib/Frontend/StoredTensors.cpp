@@ -1,4 +1,4 @@
-//===- StoredTensors.cpp - What a TorchScript file holds, before it is read ===//
+//===- StoredTensors.cpp - Checks of a TorchScript file -------------------===//
 
 #include "StoredTensors.h"
 

@@ -1,4 +1,4 @@
-//===- StoredTensors.h - What a TorchScript file holds, before it is read -===//
+//===- StoredTensors.h - Checks of a TorchScript file ---------------------===//
 
 #ifndef FSDP_LIB_FRONTEND_STOREDTENSORS_H
 #define FSDP_LIB_FRONTEND_STOREDTENSORS_H

@@ -1,4 +1,4 @@
-//===- Handles.h - What starts and waits have in common ---------*- C++ -*-===//
+//===- Handles.h - Checks of starts and waits -------------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_IR_HANDLES_H
 #define FSDP_LIB_IR_HANDLES_H

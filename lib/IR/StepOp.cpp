@@ -1,4 +1,4 @@
-//===- StepOp.cpp - What operations of a step have in common --------------===//
+//===- StepOp.cpp - The interface of a step's operations ------------------===//
 
 #include "fsdp/IR/StepOp.h"
 

@@ -1,4 +1,4 @@
-//===- SymbolChecks.h - What operations name, and its types -----*- C++ -*-===//
+//===- SymbolChecks.h - Checks of symbols and their types -------*- C++ -*-===//
 
 #ifndef FSDP_LIB_IR_SYMBOLCHECKS_H
 #define FSDP_LIB_IR_SYMBOLCHECKS_H

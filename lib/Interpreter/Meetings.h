@@ -1,4 +1,4 @@
-//===- Meetings.h - Which ranks meet, and what they reduce -------*- C++ -*-===//
+//===- Meetings.h - Ranks that meet, and their reductions -------*- C++ -*-===//
 
 #ifndef FSDP_LIB_INTERPRETER_MEETINGS_H
 #define FSDP_LIB_INTERPRETER_MEETINGS_H

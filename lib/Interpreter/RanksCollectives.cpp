@@ -1,4 +1,4 @@
-//===- RanksCollectives.cpp - What the ranks of a mesh do together --------===//
+//===- RanksCollectives.cpp - Collectives of a mesh's ranks ---------------===//
 
 #include "Arguments.h"
 #include "Meetings.h"

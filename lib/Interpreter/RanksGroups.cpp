@@ -1,4 +1,4 @@
-//===- RanksGroups.cpp - What groups keep and update ----------------------===//
+//===- RanksGroups.cpp - State and updates of groups ----------------------===//
 
 #include "Arguments.h"
 #include "Meetings.h"

@@ -1,4 +1,4 @@
-//===- ArenaProblem.h - What is placed as a whole in an arena ----*- C++ -*-===//
+//===- ArenaProblem.h - Items to be placed in an arena ----------*- C++ -*-===//
 //
 // The buffers of ArenaPlanner.h as items, with bundles joined, for all heuristics.
 //

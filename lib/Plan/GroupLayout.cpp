@@ -1,4 +1,4 @@
-//===- GroupLayout.cpp - Where a group's parameters lie -------------------===//
+//===- GroupLayout.cpp - Layout of a group's parameters -------------------===//
 
 #include "fsdp/Plan/GroupLayout.h"
 

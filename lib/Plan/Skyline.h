@@ -1,4 +1,4 @@
-//===- Skyline.h - Items on top of one another -------------------*- C++ -*-===//
+//===- Skyline.h - Items stacked on a skyline -------------------*- C++ -*-===//
 //
 // Each item lies on top of all items placed before it that are live at the same time: a range
 // maximum over positions, O(n log n). With the longest lives first this is tight for activations

@@ -1,4 +1,4 @@
-//===- ApplySchedule.cpp - A plan, written into the step ------------------===//
+//===- ApplySchedule.cpp - Applies a plan to a step -----------------------===//
 //
 // All positions are computed first; then each operation moves once, to the end of the block. No
 // query about the order of operations happens in between.

@@ -1,4 +1,4 @@
-//===- InfeasibleCap.cpp - Why a step cannot fit, and what would help -----===//
+//===- InfeasibleCap.cpp - Errors of caps that are too small --------------===//
 
 #include "fsdp/Transforms/InfeasibleCap.h"
 

@@ -1,4 +1,4 @@
-//===- PrepareSearch.cpp - A sharded step as searches take it -------------===//
+//===- PrepareSearch.cpp - Prepares a sharded step for a search -----------===//
 
 #include "fsdp/Transforms/PrepareSearch.h"
 

@@ -1,4 +1,4 @@
-//===- RecomputeBlocks.cpp - What the backward computes again -------------===//
+//===- RecomputeBlocks.cpp - Operators recomputed together ----------------===//
 
 #include "fsdp/Transforms/RecomputeBlocks.h"
 

@@ -1,4 +1,4 @@
-//===- ReduceGradients.cpp - What becomes of a group's gradients ----------===//
+//===- ReduceGradients.cpp - Reductions and updates of gradients ----------===//
 
 #include "fsdp/Transforms/ReduceGradients.h"
 

@@ -1,4 +1,4 @@
-//===- ScheduleSearch.cpp - The schedule that a user's flags ask for ------===//
+//===- ScheduleSearch.cpp - The search for a schedule ---------------------===//
 
 #include "fsdp/Transforms/ScheduleSearch.h"
 

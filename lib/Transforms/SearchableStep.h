@@ -1,4 +1,4 @@
-//===- SearchableStep.h - Of which steps a schedule is searched -*- C++ -*-===//
+//===- SearchableStep.h - Checks of steps for a search ----------*- C++ -*-===//
 
 #ifndef FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H
 #define FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H

@@ -1,4 +1,4 @@
-//===- Unshard.cpp - The captured step behind a sharded one ---------------===//
+//===- Unshard.cpp - From a sharded to a captured step --------------------===//
 
 #include "fsdp/Transforms/Unshard.h"
 

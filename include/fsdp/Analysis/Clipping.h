@@ -1,4 +1,4 @@
-//===- Clipping.h - The norm of all gradients -------------------*- C++ -*-===//
+//===- Clipping.h - Checks of gradient clipping -----------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_CLIPPING_H
 #define FSDP_ANALYSIS_CLIPPING_H

@@ -1,4 +1,4 @@
-//===- CommunicatorTable.h - Which ranks meet, on which stream ---*- C++ -*-===//
+//===- CommunicatorTable.h - Ranks and streams of collectives ---*- C++ -*-===//
 //
 // A communicator is a set of ranks and one order of their collectives. The axes of a collective, or
 // its number of neighbours, determine the ranks; the schedule decides the stream and the transport.

@@ -1,4 +1,4 @@
-//===- GradientDivision.h - By what summed gradients are divided -*- C++ -*-===//
+//===- GradientDivision.h - Divisors of gradient reductions -----*- C++ -*-===//
 //
 // Gradients are summed over shards and replicas and divided by a factor: by default the number of
 // ranks. FSDP2 decides where the division happens and which reduction the collectives use (torch

@@ -1,4 +1,4 @@
-//===- GroupHooks.h - Where FSDP2's hooks of each group would run -*- C++ -*-===//
+//===- GroupHooks.h - Positions of FSDP2's hooks ----------------*- C++ -*-===//
 //
 // FSDP2 acts when the modules of a group (one fully_shard call) begin and end their forward and
 // backward. A captured step has no modules, but each operation has the path of the module that

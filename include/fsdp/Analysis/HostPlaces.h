@@ -1,4 +1,4 @@
-//===- HostPlaces.h - What lies where on the host ---------------*- C++ -*-===//
+//===- HostPlaces.h - Buffers in the host's arena ---------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_HOSTPLACES_H
 #define FSDP_ANALYSIS_HOSTPLACES_H

@@ -1,4 +1,4 @@
-//===- LiveRanges.h - What is in memory when -------------------*- C++ -*-===//
+//===- LiveRanges.h - Live ranges of a step's buffers -----------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_LIVERANGES_H
 #define FSDP_ANALYSIS_LIVERANGES_H

@@ -1,4 +1,4 @@
-//===- OptimizerValues.h - How each parameter is updated --------*- C++ -*-===//
+//===- OptimizerValues.h - Optimizer options of each parameter --*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_OPTIMIZERVALUES_H
 #define FSDP_ANALYSIS_OPTIMIZERVALUES_H

@@ -1,4 +1,4 @@
-//===- Overwrites.h - What is read keeps its value ---------------*- C++ -*-===//
+//===- Overwrites.h - Checks of writes to buffers ---------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_OVERWRITES_H
 #define FSDP_ANALYSIS_OVERWRITES_H

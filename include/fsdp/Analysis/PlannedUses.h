@@ -1,4 +1,4 @@
-//===- PlannedUses.h - Until when a planned step needs its buffers -*- C++ -*-===//
+//===- PlannedUses.h - Last uses of a planned step's buffers ----*- C++ -*-===//
 //
 // Positions follow from the module alone: its uses, waits, reshards and offsets. The memory
 // planner's live ranges (LiveRanges.h) are not consulted, so that the verifier can check them.

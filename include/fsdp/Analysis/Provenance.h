@@ -1,4 +1,4 @@
-//===- Provenance.h - That a step computes what was captured -----*- C++ -*-===//
+//===- Provenance.h - Digests of a step's computation -----------*- C++ -*-===//
 //
 // A digest of what a step computes: of its loss, of each parameter's gradient and of each buffer's
 // new value, followed through operators down to parameters, inputs and constants. The digest

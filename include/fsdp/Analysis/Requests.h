@@ -1,4 +1,4 @@
-//===- Requests.h - What is asked of a group and not decided yet -*- C++ -*-===//
+//===- Requests.h - User requests that are not met --------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_REQUESTS_H
 #define FSDP_ANALYSIS_REQUESTS_H

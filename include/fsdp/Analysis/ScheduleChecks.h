@@ -1,4 +1,4 @@
-//===- ScheduleChecks.h - What must hold of order and streams ----*- C++ -*-===//
+//===- ScheduleChecks.h - Checks of order and streams -----------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_SCHEDULECHECKS_H
 #define FSDP_ANALYSIS_SCHEDULECHECKS_H

@@ -1,4 +1,4 @@
-//===- ShardingChecks.h - What must hold of groups and collectives -*- C++ -*-===//
+//===- ShardingChecks.h - Checks of groups and collectives ------*- C++ -*-===//
 //
 // Shared by the verifiers of the phases after grouping. Each check diagnoses the first violation,
 // with a note at the conflicting operation. The labels (S1, ...) are those of fsdp-verify-sharded.

@@ -1,4 +1,4 @@
-//===- SplitCalls.h - Calls that are several others --------------*- C++ -*-===//
+//===- SplitCalls.h - Calls as several simpler calls ------------*- C++ -*-===//
 //
 // A kernel can include a part of the computation of some operators. Calls of these operators are
 // split into calls that compute the same result. The proof that a step computes what was captured

@@ -1,4 +1,4 @@
-//===- Stages.h - Stages whose microbatches are interleaved -----*- C++ -*-===//
+//===- Stages.h - Stages with interleaved microbatches ----------*- C++ -*-===//
 //
 // With `stages` of fsdp.accumulation the microbatches of a step are interleaved in the order of
 // torch's ScheduleInterleaved1F1B on one rank. A unit is the forward or the backward of one stage

@@ -1,4 +1,4 @@
-//===- StateCopies.h - Optimizer state that lies on the host ----*- C++ -*-===//
+//===- StateCopies.h - Host copies of optimizer state -----------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_STATECOPIES_H
 #define FSDP_ANALYSIS_STATECOPIES_H

@@ -1,4 +1,4 @@
-//===- StepMemory.h - The memory of one step, analysed ----------*- C++ -*-===//
+//===- StepMemory.h - Memory analysis of one step ---------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_STEPMEMORY_H
 #define FSDP_ANALYSIS_STEPMEMORY_H

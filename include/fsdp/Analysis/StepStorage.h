@@ -1,4 +1,4 @@
-//===- StepStorage.h - Which values of a step share memory -------*- C++ -*-===//
+//===- StepStorage.h - Storages of a step's values --------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_STEPSTORAGE_H
 #define FSDP_ANALYSIS_STEPSTORAGE_H

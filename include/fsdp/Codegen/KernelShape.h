@@ -1,4 +1,4 @@
-//===- KernelShape.h - What a kernel iterates over ---------------*- C++ -*-===//
+//===- KernelShape.h - The iteration space of a kernel ----------*- C++ -*-===//
 
 #ifndef FSDP_CODEGEN_KERNELSHAPE_H
 #define FSDP_CODEGEN_KERNELSHAPE_H

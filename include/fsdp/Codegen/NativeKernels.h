@@ -1,4 +1,4 @@
-//===- NativeKernels.h - Kernels in this process -----------------*- C++ -*-===//
+//===- NativeKernels.h - Kernels compiled into this process -----*- C++ -*-===//
 
 #ifndef FSDP_CODEGEN_NATIVEKERNELS_H
 #define FSDP_CODEGEN_NATIVEKERNELS_H

@@ -1,4 +1,4 @@
-//===- ScalarCode.h - One element of an aten operator ------------*- C++ -*-===//
+//===- ScalarCode.h - Scalar code of aten operators -------------*- C++ -*-===//
 //
 // Which aten calls a generated kernel can compute, and the arithmetic of one element of their
 // results. Scalars are f32 while they are computed with, bools i1.

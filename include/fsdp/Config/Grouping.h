@@ -1,4 +1,4 @@
-//===- Grouping.h - Which parameters travel together ------------*- C++ -*-===//
+//===- Grouping.h - Grouping of parameters ----------------------*- C++ -*-===//
 
 #ifndef FSDP_CONFIG_GROUPING_H
 #define FSDP_CONFIG_GROUPING_H

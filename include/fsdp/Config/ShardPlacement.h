@@ -1,4 +1,4 @@
-//===- ShardPlacement.h - On which dimension parameters are cut --*- C++ -*-===//
+//===- ShardPlacement.h - Sharded dimensions of parameters ------*- C++ -*-===//
 
 #ifndef FSDP_CONFIG_SHARDPLACEMENT_H
 #define FSDP_CONFIG_SHARDPLACEMENT_H

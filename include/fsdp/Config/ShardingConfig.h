@@ -1,4 +1,4 @@
-//===- ShardingConfig.h - How a user shards a model, in FSDP2's words -*- C++ -*-===//
+//===- ShardingConfig.h - A user's sharding configuration -------*- C++ -*-===//
 //
 // The contents of a YAML file (fsdp-group-parameters has the format), or of command-line options.
 //

@@ -1,4 +1,4 @@
-//===- CostModel.h - What operations and collectives cost --------*- C++ -*-===//
+//===- CostModel.h - Costs of operations and collectives --------*- C++ -*-===//
 //
 // Durations for planning, each with its source: measured on the device (fsdp-profile), or from a
 // roofline of a device that is not available. A collective costs latency + bytes / bandwidth, which

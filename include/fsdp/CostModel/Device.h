@@ -1,4 +1,4 @@
-//===- Device.h - Rates of devices that are not at hand ----------*- C++ -*-===//
+//===- Device.h - Rooflines of devices --------------------------*- C++ -*-===//
 
 #ifndef FSDP_COSTMODEL_DEVICE_H
 #define FSDP_COSTMODEL_DEVICE_H

@@ -1,4 +1,4 @@
-//===- Network.h - What collectives cost, by topology or measured -*- C++ -*-===//
+//===- Network.h - Costs of collectives -------------------------*- C++ -*-===//
 //
 // A network is described by its levels, from the inside of a node outwards, or by lines fitted to
 // measurements (fsdp-profile --collectives), or by both; measurements take precedence.

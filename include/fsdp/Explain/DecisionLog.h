@@ -1,4 +1,4 @@
-//===- DecisionLog.h - What was decided of a step, line by line --*- C++ -*-===//
+//===- DecisionLog.h - A step's decisions as text ---------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_DECISIONLOG_H
 #define FSDP_EXPLAIN_DECISIONLOG_H

@@ -1,4 +1,4 @@
-//===- ExplainModule.h - From a scheduled module to its reasons --*- C++ -*-===//
+//===- ExplainModule.h - Explains a scheduled module ------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_EXPLAINMODULE_H
 #define FSDP_EXPLAIN_EXPLAINMODULE_H

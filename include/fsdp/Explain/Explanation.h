@@ -1,4 +1,4 @@
-//===- Explanation.h - Why a plan is as it is --------------------*- C++ -*-===//
+//===- Explanation.h - Reasons of a plan's decisions ------------*- C++ -*-===//
 //
 // Reasons follow from the plan, its timeline and its memory alone: why a collective could not be
 // launched one operation earlier, and what keeping a copy would have cost. They hold for any plan,

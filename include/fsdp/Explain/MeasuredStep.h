@@ -1,4 +1,4 @@
-//===- MeasuredStep.h - What a run measured, beside the prediction -*- C++ -*-===//
+//===- MeasuredStep.h - Measured and predicted steps ------------*- C++ -*-===//
 //
 // A training binary writes the timeline of one step with --trace, in the format of Trace.h. These
 // functions read it and compare it with the simulated step of the binary's schedule.

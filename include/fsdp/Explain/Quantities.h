@@ -1,4 +1,4 @@
-//===- Quantities.h - Times, bytes and shares, for people --------*- C++ -*-===//
+//===- Quantities.h - Times, bytes and shares as text -----------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_QUANTITIES_H
 #define FSDP_EXPLAIN_QUANTITIES_H

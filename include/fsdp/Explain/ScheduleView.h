@@ -1,4 +1,4 @@
-//===- ScheduleView.h - A simulated step, as people look at it ---*- C++ -*-===//
+//===- ScheduleView.h - A simulated step for display ------------*- C++ -*-===//
 //
 // The common input of trace, page and text: when each operation and collective runs on which lane,
 // and which bytes are live. Built from a problem, a plan and its timeline, without the IR. Times

@@ -1,4 +1,4 @@
-//===- Sensitivity.h - What other hardware would be worth -------*- C++ -*-===//
+//===- Sensitivity.h - Effects of other hardware ----------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_SENSITIVITY_H
 #define FSDP_EXPLAIN_SENSITIVITY_H

@@ -1,4 +1,4 @@
-//===- StepDifference.h - What two schedules decide otherwise ----*- C++ -*-===//
+//===- StepDifference.h - Differences between two schedules -----*- C++ -*-===//
 //
 // A step's duration is the sum of its operations' durations alone, their slowdown beside
 // collectives, and their waits for collectives. So the difference between two steps is the sum of

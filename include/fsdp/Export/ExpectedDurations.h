@@ -1,4 +1,4 @@
-//===- ExpectedDurations.h - How long a plan's collectives take --*- C++ -*-===//
+//===- ExpectedDurations.h - Predicted durations of collectives -*- C++ -*-===//
 
 #ifndef FSDP_EXPORT_EXPECTEDDURATIONS_H
 #define FSDP_EXPORT_EXPECTEDDURATIONS_H

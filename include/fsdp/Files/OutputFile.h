@@ -1,4 +1,4 @@
-//===- OutputFile.h - A file that appears whole or not at all ----*- C++ -*-===//
+//===- OutputFile.h - Atomic replacement of files ---------------*- C++ -*-===//
 //
 // How tools and training binaries write files. Standard library and POSIX only.
 //

@@ -1,4 +1,4 @@
-//===- SourcePath.h - Source files as modules and binaries name them -*- C++ -*-===//
+//===- SourcePath.h - Names of source files ---------------------*- C++ -*-===//
 
 #ifndef FSDP_FILES_SOURCEPATH_H
 #define FSDP_FILES_SOURCEPATH_H

@@ -1,4 +1,4 @@
-//===- OperatorFacts.h - What operators return on a machine ------*- C++ -*-===//
+//===- OperatorFacts.h - Results of operators on a machine ------*- C++ -*-===//
 //
 // A capture runs operators on meta tensors. The kernels of a machine may return other dtypes or
 // strides. A training binary records them (--operator-report), and a capture reads the records

@@ -1,4 +1,4 @@
-//===- AtenSemantics.h - What passes know about aten operators --*- C++ -*-===//
+//===- AtenSemantics.h - Properties of aten operators -----------*- C++ -*-===//
 
 #ifndef FSDP_IR_ATENSEMANTICS_H
 #define FSDP_IR_ATENSEMANTICS_H

@@ -1,4 +1,4 @@
-//===- FsdpShards.td - What a rank holds and adds up ------*- tablegen -*-===//
+//===- FsdpShards.td - Shards of parameters and gradients --*- tablegen -*-===//
 //
 // Shards of parameters and of gradients, on one rank. Part of FsdpOps.td.
 //

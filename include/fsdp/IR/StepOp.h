@@ -1,4 +1,4 @@
-//===- StepOp.h - What operations of a step have in common ------*- C++ -*-===//
+//===- StepOp.h - The interface of a step's operations ----------*- C++ -*-===//
 
 #ifndef FSDP_IR_STEPOP_H
 #define FSDP_IR_STEPOP_H

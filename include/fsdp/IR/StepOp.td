@@ -1,4 +1,4 @@
-//===- StepOp.td - What operations of a step have in common -*- tablegen -*-===//
+//===- StepOp.td - The interface of a step's operations ----*- tablegen -*-===//
 
 #ifndef FSDP_IR_STEPOP
 #define FSDP_IR_STEPOP

@@ -1,4 +1,4 @@
-//===- GroupLayout.h - Where a group's parameters lie ------------*- C++ -*-===//
+//===- GroupLayout.h - Layout of a group's parameters -----------*- C++ -*-===//
 //
 // Pure arithmetic, standard library only. All sizes are elements of the group's dtype.
 //

@@ -1,4 +1,4 @@
-//===- RanksThatMeet.h - Who takes part in a collective ---------*- C++ -*-===//
+//===- RanksThatMeet.h - The ranks of a collective --------------*- C++ -*-===//
 
 #ifndef FSDP_PLAN_RANKSTHATMEET_H
 #define FSDP_PLAN_RANKSTHATMEET_H

@@ -1,4 +1,4 @@
-//===- ApplySchedule.h - A plan, written into the step ----------*- C++ -*-===//
+//===- ApplySchedule.h - Applies a plan to a step ---------------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_APPLYSCHEDULE_H
 #define FSDP_TRANSFORMS_APPLYSCHEDULE_H

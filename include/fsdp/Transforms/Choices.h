@@ -1,4 +1,4 @@
-//===- Choices.h - What a user may leave to the compiler --------*- C++ -*-===//
+//===- Choices.h - Choices of schedule, offload, fusion ---------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_CHOICES_H
 #define FSDP_TRANSFORMS_CHOICES_H

@@ -1,4 +1,4 @@
-//===- Decisions.h - What a pass decides of a group, and why -----*- C++ -*-===//
+//===- Decisions.h - Decisions of passes about groups -----------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_DECISIONS_H
 #define FSDP_TRANSFORMS_DECISIONS_H

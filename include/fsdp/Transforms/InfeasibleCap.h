@@ -1,4 +1,4 @@
-//===- InfeasibleCap.h - Why a step cannot fit, and what would help -*- C++ -*-===//
+//===- InfeasibleCap.h - Errors of caps that are too small ------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_INFEASIBLECAP_H
 #define FSDP_TRANSFORMS_INFEASIBLECAP_H

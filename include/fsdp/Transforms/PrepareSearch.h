@@ -1,4 +1,4 @@
-//===- PrepareSearch.h - A sharded step as searches take it -----*- C++ -*-===//
+//===- PrepareSearch.h - Prepares a sharded step for a search ---*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_PREPARESEARCH_H
 #define FSDP_TRANSFORMS_PREPARESEARCH_H

@@ -1,4 +1,4 @@
-//===- RecomputeBlocks.h - What the backward computes again ------*- C++ -*-===//
+//===- RecomputeBlocks.h - Operators recomputed together --------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_RECOMPUTEBLOCKS_H
 #define FSDP_TRANSFORMS_RECOMPUTEBLOCKS_H

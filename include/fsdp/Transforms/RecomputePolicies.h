@@ -1,4 +1,4 @@
-//===- RecomputePolicies.h - What each group's backward may repeat -*- C++ -*-===//
+//===- RecomputePolicies.h - Recomputation policies of groups ---*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H
 #define FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H

@@ -1,4 +1,4 @@
-//===- ReduceGradients.h - What becomes of a group's gradients ---*- C++ -*-===//
+//===- ReduceGradients.h - Reductions and updates of gradients --*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_REDUCEGRADIENTS_H
 #define FSDP_TRANSFORMS_REDUCEGRADIENTS_H

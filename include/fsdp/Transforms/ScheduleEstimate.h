@@ -1,4 +1,4 @@
-//===- ScheduleEstimate.h - What a search would find, roughly ---*- C++ -*-===//
+//===- ScheduleEstimate.h - Estimates of a search's result ------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_SCHEDULEESTIMATE_H
 #define FSDP_TRANSFORMS_SCHEDULEESTIMATE_H

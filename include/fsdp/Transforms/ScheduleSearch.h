@@ -1,4 +1,4 @@
-//===- ScheduleSearch.h - The schedule that a user's flags ask for -*- C++ -*-===//
+//===- ScheduleSearch.h - The search for a schedule -------------*- C++ -*-===//
 //
 // The search of fsdp-optimize-schedule, for all passes that need a schedule.
 //

@@ -1,4 +1,4 @@
-//===- Unshard.h - The captured step behind a sharded one -------*- C++ -*-===//
+//===- Unshard.h - From a sharded to a captured step ------------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_UNSHARD_H
 #define FSDP_TRANSFORMS_UNSHARD_H

@@ -1,4 +1,4 @@
-//===- OperatorFacts.cpp - What operators return on a machine -------------===//
+//===- OperatorFacts.cpp - Results of operators on a machine --------------===//
 
 #include "fsdp/Frontend/OperatorFacts.h"
 
