@@ -187,7 +187,7 @@ schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks) const {
   return costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
 }
 
-/// Consecutive numbers on an axis are neighbours: if the ranks of a host divide the axis, a chunk's
+/// Consecutive indices on an axis are neighbours: if the ranks of a host divide the axis, a chunk's
 /// ranks are on one host.
 std::optional<schedule::Chunk> ProblemBuilder::findChunk(const GroupInfo &info) const {
   GroupOp group = info.op;

@@ -22,8 +22,7 @@
 namespace fsdp::frontend {
 
 /// The reason why a model cannot be captured, one line for the user. Thrown inside the frontend
-/// only;
-/// captureStep turns it into an llvm::Error.
+/// only; captureStep turns it into an llvm::Error.
 struct CaptureError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

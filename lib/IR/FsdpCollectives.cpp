@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
-// What operations check
+// Checks
 //===----------------------------------------------------------------------===//
 
 /// Which parameters of a group an operation has values of: all, or those with gradients.

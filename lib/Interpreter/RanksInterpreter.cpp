@@ -117,7 +117,7 @@ void RanksInterpreter::checkConstantsAndInputs() {
 }
 
 //===----------------------------------------------------------------------===//
-// What a rank does by itself
+// Operations of a single rank
 //===----------------------------------------------------------------------===//
 
 void RanksInterpreter::visit(ReadOp read) {

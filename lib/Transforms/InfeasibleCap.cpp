@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
-// What is live
+// Live buffers
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -96,7 +96,7 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
 }
 
 //===----------------------------------------------------------------------===//
-// What would help
+// Suggestions
 //===----------------------------------------------------------------------===//
 
 static std::string describePlace(Operation *op) {

@@ -22,7 +22,6 @@
 //
 // A sum over all dimensions but the last, such as the gradient of a norm's weight or of a bias, is
 // a sum over the chunks of
-// one over the chunks of
 //
 //   chunks = sum(view(tensor, [chunks, rows per chunk, columns]), 1)
 //

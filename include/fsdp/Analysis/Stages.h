@@ -7,7 +7,6 @@
 //   forward unit k   stage k % n of microbatch k / n
 //   backward unit k  stage n - 1 - k % n of microbatch k / n
 //
-// n - 1 forward units run first, then one forward and one backward alternately, then the remaining
 // The first n - 1 units are forwards, then one forward and one backward alternate, then the
 // remaining backwards run. The forward of a stage begins with the first operation of the module
 // that names it. Operations before the second stage belong to the first. The backward of an

@@ -49,8 +49,8 @@ struct ParamGroup {
 ///
 /// Errors (ConfigErrors where a line of the file causes them) name pattern and module: a pattern
 /// without a match, a module that is given twice or after a module around it, a parameter in two
-/// groups, a mesh whose number of ranks differs from the model's, prefetch lists where no group is;
-/// and the errors of placeShards() (ShardPlacement.h).
+/// groups, a mesh whose number of ranks differs from the model's, prefetch lists of a module
+/// without a group; and the errors of placeShards() (ShardPlacement.h).
 llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
                                                     llvm::ArrayRef<std::string> modules,
                                                     const ShardingConfig &config);

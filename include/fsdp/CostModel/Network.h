@@ -88,7 +88,8 @@ struct Network {
   /// The units of the first level if there are several levels; else 0.
   int64_t getRanksPerHost() const { return levels.size() > 1 ? levels.front().units : 0; }
 
-  /// All of it: over replicas as between lanes; of unknown copy engines as of kernels.
+  /// With the remaining factors: all-reduces over replicas as other lanes, unknown copy engines as
+  /// kernels.
   schedule::Contention getContention() const;
 
   /// 0 for one rank. Without levels, ranks without a measurement take the one with the nearest

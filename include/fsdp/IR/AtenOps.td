@@ -31,8 +31,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     | dtype | an element type: `f32`, `i64`, `ui8` |
     | device | `#aten.device` |
     | memory format, layout | `#aten.memory_format<contiguous>`, `#aten.strided` |
-    | number for a tensor parameter | a literal: torch's wrapped number, which does not promote
-    types |
+    | number for a tensor | a literal: torch's wrapped number, which does not promote types |
 
     There is one result per return value of the schema; a single list of tensors is flattened. A
     return value that is undefined or not a tensor has type `none`.

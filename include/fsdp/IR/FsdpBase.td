@@ -53,7 +53,7 @@ def Fsdp_Dialect : Dialect {
     /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
     static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
     /// Module attribute (i64): a lower bound on the duration of any schedule of the step,
-    /// nanoseconds, in the cost model of its search.
+    /// nanoseconds, in the search's cost model.
     static constexpr ::llvm::StringLiteral getBoundAttrName() { return "fsdp.bound_ns"; }
     /// Module attribute (i64): arithmetic operations that are recomputed per microbatch.
     static constexpr ::llvm::StringLiteral getRecomputedFlopsAttrName() {
@@ -153,7 +153,7 @@ def Fsdp_RecomputePolicy : Fsdp_Enum<"RecomputePolicy", "what the backward compu
 def Fsdp_RecomputeReason : Fsdp_Enum<"RecomputeReason", "why the backward recomputes", [
   I32EnumCase<"Asked", 0, "asked">,   // the user requests it
   I32EnumCase<"Memory", 1, "memory">, // to fit the memory cap
-  I32EnumCase<"Time", 2, "time">      // the freed memory lets gathers start earlier
+  I32EnumCase<"Time", 2, "time">      // memory for gathers saves more than recomputation costs
 ]>;
 
 def Fsdp_RecomputePolicyAttr : EnumAttr<Fsdp_Dialect, Fsdp_RecomputePolicy, "recompute_policy">;

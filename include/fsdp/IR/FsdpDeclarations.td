@@ -169,7 +169,6 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     | request | decision | by |
     |---|---|---|
-    |---|---|---|
     | `mixed_precision` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
     | `recompute` | `recomputed` | `fsdp-recompute`, `fsdp-choose-recompute` |
     | `offload_optimizer` | `optimizer_state` | `fsdp-offload-optimizer`, `fsdp-choose-recompute` |

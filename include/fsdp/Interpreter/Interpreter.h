@@ -44,7 +44,7 @@ struct StepValues {
 llvm::Expected<StepValues> interpretStep(mlir::ModuleOp module, const NamedTensors &state,
                                          const NamedTensors &inputs, const DrawSeed &seed = {});
 
-/// What one rank holds after a step.
+/// The values of one rank after a step.
 struct RankValues {
   at::Tensor loss;
   /// By parameter, in the dtype of the reduction and before clipping: the gradients that the
