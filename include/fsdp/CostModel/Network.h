@@ -45,8 +45,8 @@ enum class CollectiveAlgorithm : uint8_t { Ring, Hierarchical };
 
 struct NetworkLevel {
   std::string name; // "NVLink"
-  /// The number of units of the level below (of ranks, for the first level); 0: any number, the
-  /// last.
+  /// How many units of the level below (ranks, for the first level) form one unit; 0: any number,
+  /// only for the last level.
   int64_t units = 0;
   double hopNs = 0;                // of a ring
   std::optional<double> treeHopNs; // none: equal to hopNs
@@ -82,7 +82,7 @@ struct Network {
   std::vector<NetworkLevel> levels;
   std::vector<MeasuredCollective> measured;
   bool coalesces = true;           // a launch of several collectives has a single latency
-  schedule::Contention contention; // without `across` and copy engines
+  schedule::Contention contention; // without `replicas` and `copyEngines`
   std::optional<CopyEngines> copyEngines = std::nullopt; // none: unknown
 
   /// The units of the first level if there are several levels; else 0.

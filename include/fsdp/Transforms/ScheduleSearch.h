@@ -24,7 +24,7 @@ struct SearchFlags {
 };
 
 /// A verified plan of a sharded step that has become a scheduled one. The problem's operation
-/// pointers are dangling.
+/// pointers must not be used.
 struct FoundSchedule {
   ScheduleProblem step;
   schedule::Plan plan;
