@@ -1,4 +1,4 @@
-//===- BufferNames.cpp - What buffers are called in messages --------------===//
+//===- BufferNames.cpp - Names of buffers in messages ---------------------===//
 
 #include "fsdp/Analysis/LiveRanges.h"
 

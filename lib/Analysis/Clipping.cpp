@@ -1,4 +1,4 @@
-//===- Clipping.cpp - The norm of all gradients ---------------------------===//
+//===- Clipping.cpp - Checks of gradient clipping -------------------------===//
 
 #include "fsdp/Analysis/Clipping.h"
 
@@ -19,7 +19,7 @@ private:
   LogicalResult checkPart(ShardNormOp part);
   LogicalResult checkFactor(ClipFactorOp factor);
   LogicalResult checkUpdate(UpdateOp update);
-  /// Diagnoses `op`, with a note at `other` unless that is null.
+  /// Diagnoses `op`, with a note at `other` unless `other` is null.
   LogicalResult fail(Operation *op, const Twine &message, Operation *other, StringRef note) {
     InFlightDiagnostic diag = op->emitError("S8: ") << message;
     if (other)
@@ -34,14 +34,14 @@ private:
 
 } // namespace
 
-/// What is taken ahead of the norm has a part in it.
+/// A partial norm that is computed early is an operand of the total, once.
 LogicalResult Checker::checkPart(ShardNormOp part) {
   if (part.getResult().hasOneUse() && isa<PartialNormOp>(*part.getResult().getUsers().begin()))
     return success();
   return fail(part, "is no part of the gradients' norm, or more than one", nullptr, "");
 }
 
-/// The norm reads what the updates read, each once.
+/// The norm reads the gradients of all updates, each once.
 LogicalResult Checker::checkNorm(PartialNormOp found) {
   if (norm)
     return fail(found, "the gradients' norm is taken twice", norm, "the first time is here");

@@ -1,4 +1,4 @@
-//===- CommunicatorTable.cpp - Which ranks meet, on which stream ----------===//
+//===- CommunicatorTable.cpp - Ranks and streams of collectives -----------===//
 
 #include "fsdp/Analysis/CommunicatorTable.h"
 

@@ -1,4 +1,4 @@
-//===- GradientDivision.cpp - By what summed gradients are divided --------===//
+//===- GradientDivision.cpp - Divisors of gradient reductions -------------===//
 
 #include "fsdp/Analysis/GradientDivision.h"
 
@@ -24,8 +24,8 @@ std::string fsdp::describe(const Reduction &reduction) {
 /// bf16 at risk of overflow.
 static bool isSplit(Type dtype) { return !dtype.isF32() && !dtype.isBF16(); }
 
-/// The part of `factor` that goes before a sum of a dtype that may overflow: the power of two
-/// around its root, as far as that divides it.
+/// The divisor before a sum of a dtype that may overflow: the power of two near the root of
+/// `factor` that divides it.
 static double getPredivision(double factor) {
   double before = 1;
   while (std::fmod(factor, before) == 0 && factor / before > before)
@@ -61,7 +61,7 @@ static GradientDivision getDivisionOfStep(GroupOp group, Type dtype, int64_t sha
 GradientDivision fsdp::getGradientDivision(GroupOp group, Type dtype, int64_t shards,
                                            int64_t replicas) {
   GradientDivision division = getDivisionOfStep(group, dtype, shards, replicas);
-  // What waits to be reduced over the replicas is divided before it is added up.
+  // Gradients that accumulate before their all-reduce over replicas are divided before the sum.
   if (shards == 1 && replicas > 1 && group.getGradientSync() == GradientSync::ReduceScatter)
     std::swap(division.alone, division.across.predivide);
   return division;
@@ -73,7 +73,7 @@ bool fsdp::overwritesPacked(Operation *op) {
   auto pack = dyn_cast<PackOp>(op);
   if (!pack)
     return false;
-  // What is done in place: reductions over replicas, hooks, sums.
+  // Reductions over replicas, hooks and sums work in place.
   return pack.getDivisor() != 1 || llvm::any_of(pack.getResult().getUsers(), [&](Operation *user) {
            auto inStep = dyn_cast<StepOpInterface>(user);
            return inStep && llvm::any_of(user->getResults(), [&](OpResult result) {

@@ -1,4 +1,4 @@
-//===- GroupHooks.cpp - Where FSDP2's hooks of each group would run -------===//
+//===- GroupHooks.cpp - Positions of FSDP2's hooks ------------------------===//
 
 #include "fsdp/Analysis/GroupHooks.h"
 
@@ -21,16 +21,16 @@ struct ForwardCall {
   int first, last;
   bool inputNeedsGrad;
   SmallVector<ModuleCall> modules;
-  /// All modules have run; else it has neither post-forward nor pre-backward.
+  /// All modules have run. An incomplete call has no post-forward and no pre-backward.
   bool isComplete = false;
 };
 
-/// The backward of a forward call, or of several that cannot be told apart.
+/// The backward of one forward call, or of several whose backwards overlap.
 struct BackwardSpan {
   int first, last;
-  int lastForward;     // where the forward ended
+  int lastForward;     // the end of the forward
   bool inputNeedsGrad; // of the first of the calls
-  bool isComplete;     // the forward of one of them
+  bool isComplete;     // of the forward of any of them
 };
 
 /// A hook and its rank: hooks at one position are ordered by unit, then by rank, smaller first.
@@ -39,7 +39,7 @@ struct PlacedHook {
   std::tuple<int, int64_t, int64_t, size_t> rank;
 };
 
-/// Places the hooks of one microbatch after the other.
+/// Places the hooks microbatch by microbatch.
 class HookFinder {
 public:
   HookFinder(Step &step, const Stages &stages) : step(step), stages(stages), runs(step, stages) {}
@@ -57,8 +57,8 @@ private:
   Step &step;
   const Stages &stages;
   ModuleRuns runs;
-  const Microbatch *current = nullptr; // whose hooks are placed
-  SmallVector<unsigned> deferred;      // its groups whose post-backward runs at the end
+  const Microbatch *current = nullptr; // the one whose hooks are placed
+  SmallVector<unsigned> deferred;      // its groups whose post-backward runs at its end
   SmallVector<PlacedHook> placed;
 };
 
@@ -68,8 +68,8 @@ private:
 // From runs of modules to calls of groups
 //===----------------------------------------------------------------------===//
 
-/// FSDP2's rule for several modules: the first that runs begins a call, which ends when all have
-/// run. Modules without operations count as run.
+/// FSDP2's rule for several modules: a call begins with the first module that runs and ends when
+/// all have run. Modules without operations count as run.
 SmallVector<ForwardCall> HookFinder::getForwardCalls(unsigned group) {
   SmallVector<ForwardCall> found;
   ArrayRef<Run> list = current->runs[group].forward;
@@ -91,7 +91,7 @@ SmallVector<ForwardCall> HookFinder::getForwardCalls(unsigned group) {
   return found;
 }
 
-/// The backwards of the calls in the order in which they run, those that overlap as one.
+/// The backwards of the calls in execution order; overlapping ones are merged.
 SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
                                                        ArrayRef<ForwardCall> forward) {
   ArrayRef<Run> list = current->runs[group].backward;
@@ -120,7 +120,7 @@ SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
   }
   llvm::stable_sort(spans,
                     [](const BackwardSpan &a, const BackwardSpan &b) { return a.first < b.first; });
-  // Modules of one call run as one span, too.
+  // Spans of the modules of one call are merged, too.
   SmallVector<BackwardSpan> merged;
   for (const BackwardSpan &span : spans) {
     bool isSameCall = !merged.empty() && isNumbered && !isOneModule &&
@@ -131,7 +131,7 @@ SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
     }
     BackwardSpan &last = merged.back();
     last.last = std::max(last.last, span.last);
-    // The inputs of the first call are the last to have gradients.
+    // The inputs of the first call receive their gradients last.
     if (span.lastForward < last.lastForward)
       last.inputNeedsGrad = span.inputNeedsGrad;
     last.lastForward = std::max(last.lastForward, span.lastForward);
@@ -152,14 +152,14 @@ void HookFinder::place(HookKind kind, unsigned group, int position, int64_t unit
   placed.push_back({hook, {order, first, second, placed.size()}});
 }
 
-/// At one position what ends comes first, inner modules before outer ones; then what begins, outer
-/// modules before inner ones. Pre-backward hooks sit on the outputs: of two modules that return the
-/// same tensor, the inner one's was set first and runs first.
+/// At one position first the hooks that end calls, inner modules before outer ones, then those that
+/// begin calls, outer modules before inner ones. Pre-backward hooks are on outputs: if two modules
+/// return the same tensor, the inner module's hook was registered first and runs first.
 LogicalResult HookFinder::placeHooks(unsigned group) {
   GroupOp op = step.groups[group];
   SmallVector<ForwardCall> forward = getForwardCalls(group);
   if (forward.empty()) {
-    // What only unused modules hold is never gathered.
+    // Parameters that only unused modules hold are never gathered.
     if (step.isEvaluation() || step.getTrained(op).empty())
       return success();
     return op.emitError("no operation of the forward comes from the modules ")
@@ -192,8 +192,8 @@ LogicalResult HookFinder::placeHooks(unsigned group) {
   return success();
 }
 
-/// Post-backwards of the final callback: the root's, then in the order of the model's modules, for
-/// which the order of the parameters stands.
+/// Post-backward hooks of FSDP2's final callback: the root's, then in the order of the model's
+/// modules, which is that of their first parameters.
 void HookFinder::placeFinalHooks() {
   DenseMap<unsigned, int64_t> firstParam;
   for (auto [index, param] : llvm::enumerate(step.params)) {
@@ -204,7 +204,7 @@ void HookFinder::placeFinalHooks() {
   constexpr int atTheEnd = 2;
   for (unsigned group : deferred) {
     int64_t order = runs.getDepth(group) == 0 ? -1 : firstParam.lookup(group);
-    // FSDP2 calls back at the end of each backward: of a microbatch, or of one stage of it.
+    // FSDP2's callback runs at the end of each backward: of a microbatch, or of a stage of it.
     CallOp forward = runs.getCalls()[current->runs[group].forward.front().first];
     int64_t unit = stages.getUnit(Phase::Backward, stages.lookup(forward), current->number);
     place(HookKind::PostBackward, group, runs.getEnd(unit).value_or(current->last + 1), unit,

@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// The sizes of the mesh's axes: as the group's verifier has checked, the last one is that over
-/// which it is sharded, and there is another one if it is replicated.
+/// The sizes of the mesh's axes. The group's verifier has checked that the group is sharded over
+/// the last axis, and that another axis exists if it is replicated.
 static ArrayRef<int64_t> getAxisSizes(GroupOp group, const SymbolTable &symbols) {
   return symbols.lookup<MeshOp>(group.getMesh()).getSizes();
 }
@@ -21,7 +21,7 @@ static GroupForm makeForm(Type elementType) {
   return {.elementType = elementType, .elementBytes = getElementBytes(elementType)};
 }
 
-/// What is aligned in this dtype's elements is aligned in the others'.
+/// Offsets aligned for elements of this size are aligned for the other dtypes as well.
 static int64_t getNarrowestBytes(const GroupInfo &info) {
   return std::min(
       {info.master.elementBytes, info.gathered.elementBytes, info.gradients.elementBytes});
@@ -34,7 +34,7 @@ static void setSizes(GroupForm &form, const plan::GroupLayout &layout) {
   form.wholeBytes = layout.gatheredElements() * form.elementBytes;
 }
 
-/// What the group's extension makes of the parts of its parameters.
+/// The sizes of the parameters' encoded shards.
 static void setEncoding(GroupInfo &info, AllGatherExtensionAttr extension) {
   info.gathered = makeForm(IntegerType::get(extension.getContext(), 8, IntegerType::Unsigned));
   info.gathered.numParams = info.params.size();
@@ -46,7 +46,7 @@ static void setEncoding(GroupInfo &info, AllGatherExtensionAttr extension) {
   info.gathered.wholeBytes = info.gathered.shardBytes * info.layout.ranks;
 }
 
-/// What the optimizer keeps of the trained parameters.
+/// The optimizer states of the trained parameters.
 static LogicalResult addStates(GroupInfo &info, OptimizerOp optimizer) {
   DictionaryAttr said = optimizer.getStateDtypeAttr();
   Type param = info.master.elementType;
@@ -75,7 +75,7 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     info.op = group;
     info.index = table.groups.size();
     std::vector<std::vector<int64_t>> shapes;
-    size_t numTrained = 0; // the first ones
+    size_t numTrained = 0; // the first parameters
     for (auto name : group.getParams().getAsRange<FlatSymbolRefAttr>()) {
       auto param = symbols.lookup<ParamOp>(name.getAttr());
       table.paramOf[name.getAttr()] = {info.index, static_cast<unsigned>(info.params.size())};

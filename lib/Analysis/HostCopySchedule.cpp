@@ -1,4 +1,4 @@
-//===- HostCopySchedule.cpp - When copies to and from the host run --------===//
+//===- HostCopySchedule.cpp - Schedule of host copies ---------------------===//
 
 #include "HostCopySchedule.h"
 
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// The bytes of all that a fetch brings.
+/// The bytes of all parts of a fetch.
 static int64_t getFetchedBytes(const ScheduledHostCopy &copy, const StepMemory &memory) {
   int64_t bytes = 0;
   for (size_t range : memory.ranges.lookup(copy.fetch))
@@ -16,7 +16,7 @@ static int64_t getFetchedBytes(const ScheduledHostCopy &copy, const StepMemory &
   return bytes;
 }
 
-/// One way: each part is a copy of its own.
+/// The duration one way. Each part is a copy of its own.
 static double getCopyNs(const ScheduledHostCopy &copy, const StepMemory &memory,
                         const cost::CostModel &costs) {
   double durationNs = 0;
@@ -44,18 +44,18 @@ void fsdp::addHostRanges(ScheduleProblem &step, const StepMemory &memory) {
           {copy.madeAt, std::max(copy.lastStoredReader, copy.storeWaited - 1), *copy.storedRange});
     const uint32_t last = copy.update ? copy.storeWaited - 1 : copy.lastReader;
     for (size_t range : memory.ranges.lookup(copy.fetch))
-      if (copy.fetchLaunch <= last) // else nothing reads it
+      if (copy.fetchLaunch <= last) // otherwise nothing reads the fetched copy
         step.ranges.push_back({copy.fetchLaunch, last, range});
   }
 }
 
 //===----------------------------------------------------------------------===//
-// Places
+// Positions
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// Moves launches of fetches ahead and waits for stores back, as far as bounds and bytes allow.
+/// Moves fetches earlier and waits for stores later, as far as bounds and bytes allow.
 class Spreader {
 public:
   Spreader(ScheduleProblem &step, ArrayRef<CopyBounds> bounds, const StepMemory &memory,
@@ -81,7 +81,7 @@ private:
     liveBytes[operation] += bytes;
     return true;
   }
-  /// Of values, in the order of `isBefore`.
+  /// The copies of values (not of optimizer state), in the order of `isBefore`.
   SmallVector<size_t> sortValues(
       function_ref<bool(const ScheduledHostCopy &a, const ScheduledHostCopy &b)> isBefore) const {
     SmallVector<size_t> order;
@@ -104,12 +104,12 @@ private:
   ArrayRef<schedule::Operation> operations;
   std::vector<int64_t> liveBytes;
   const int64_t limitBytes;
-  std::vector<double> startNs; // by position, without waits for anything
+  std::vector<double> startNs; // by position, without any waits
 };
 
 } // namespace
 
-/// Each is waited for when it is done, behind those before it on the link.
+/// Each store is waited for when it is done. The link runs the stores one after another.
 void Spreader::spreadStores() {
   double linkNs = 0;
   for (size_t index :
@@ -123,8 +123,8 @@ void Spreader::spreadStores() {
   }
 }
 
-/// The last one first: each starts so that it is done when it is waited for, and the link is free
-/// for those behind it.
+/// From the last fetch to the first: each starts in time to be done at its wait and to leave the
+/// link free for later fetches.
 void Spreader::spreadFetches() {
   double linkNs = startNs.back();
   for (size_t index :
@@ -139,7 +139,7 @@ void Spreader::spreadFetches() {
   }
 }
 
-/// As if it were alone on the link.
+/// Counts the copy as if it were alone on the link.
 void Spreader::spreadState(ScheduledHostCopy &copy, CopyBounds bound) {
   const int64_t bytes = getFetchedBytes(copy, memory);
   const double copyNs = getCopyNs(copy, memory, costs);
@@ -160,7 +160,7 @@ void fsdp::spreadHostCopies(ScheduleProblem &step, ArrayRef<CopyBounds> bounds,
   if (step.problem.memoryCapBytes)
     limitBytes = std::max(*step.problem.memoryCapBytes, step.problem.minimumPeak().bytes);
   const std::vector<ScheduledHostCopy> together = step.hostCopies;
-  // Room at operations may not be room between them, where gradients are reduced.
+  // A copy may fit at operations but not between them, where gradients are reduced.
   constexpr int kTries = 3;
   int64_t excessBytes = 0;
   for (int tries = 0; tries < kTries; ++tries) {
@@ -181,7 +181,7 @@ void fsdp::spreadHostCopies(ScheduleProblem &step, ArrayRef<CopyBounds> bounds,
 // Durations
 //===----------------------------------------------------------------------===//
 
-/// Fetches that start at one position are in the order in which they are waited for.
+/// Fetches that start at one position are in the order of their waits.
 std::vector<HostCopyEvent> fsdp::getEvents(ArrayRef<ScheduledHostCopy> copies) {
   std::vector<HostCopyEvent> events;
   for (auto [index, copy] : llvm::enumerate(copies)) {
@@ -205,7 +205,7 @@ void fsdp::chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
     copy.copyNs = getCopyNs(copy, memory, costs);
   }
   std::vector<double> fetchedNs(step.hostCopies.size()), storedNs(step.hostCopies.size());
-  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // when each link is free
+  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // the times when each link is free
   std::vector<schedule::Operation> &operations = step.problem.operations;
   auto next = events.begin();
   for (uint32_t position = 0; position <= operations.size(); ++position) {

@@ -1,4 +1,4 @@
-//===- HostCopySchedule.h - When copies to and from the host run -*- C++ -*-===//
+//===- HostCopySchedule.h - Schedule of host copies -------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_ANALYSIS_HOSTCOPYSCHEDULE_H
 #define FSDP_LIB_ANALYSIS_HOSTCOPYSCHEDULE_H
@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// True for what is fetched from the host; its ranges are those of the copies.
+/// True for a fetched copy, whose ranges follow from the schedule of host copies.
 bool isFetched(const LiveRange &range);
 
 /// Adds each copy's bytes to the ranges of `step`.
@@ -19,16 +19,16 @@ struct CopyBounds {
   uint32_t latestStore;   // wait
 };
 
-/// Starts fetches early enough, and waits for stores late enough, that computation hides them,
-/// where every operation in between has room under the cap of the problem, and the least peak of
-/// any plan stays within it. The rest of the problem is complete, and copies stand where they take
-/// the least memory.
+/// Starts fetches early enough, and waits for stores late enough, for computation to hide them, as
+/// far as every operation in between has room under the problem's cap and the least peak of any
+/// plan stays within it. The rest of the problem must be complete, with copies where they need the
+/// least memory.
 void spreadHostCopies(ScheduleProblem &step, llvm::ArrayRef<CopyBounds> bounds,
                       const StepMemory &memory, const cost::CostModel &costs,
                       ProblemBuilder &builder);
 
-/// Adds to durations what computation waits for copies, were it never to wait for anything else.
-/// Two links, one each way, on which copies follow one another.
+/// Adds to durations the time that computation waits for copies, assuming that it waits for nothing
+/// else. There are two links, one each way; the copies of a link run one after another.
 void chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
                       const cost::CostModel &costs);
 

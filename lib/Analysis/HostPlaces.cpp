@@ -1,4 +1,4 @@
-//===- HostPlaces.cpp - What lies where on the host -----------------------===//
+//===- HostPlaces.cpp - Buffers in the host's arena -----------------------===//
 
 #include "fsdp/Analysis/HostPlaces.h"
 
@@ -16,7 +16,7 @@ int64_t fsdp::getStoredBytes(StoreStartOp store, const GroupTable &groups) {
 
 SmallVector<StoredValue> fsdp::collectStoredValues(Block &body, const GroupTable &groups) {
   SmallVector<StoredValue> stored;
-  DenseMap<Value, size_t> indexOf; // by handles and what lies on the host
+  DenseMap<Value, size_t> indexOf; // by handles and stored values
   for (auto [position, op] : llvm::enumerate(body)) {
     auto at = static_cast<int64_t>(position);
     auto inStep = dyn_cast<StepOpInterface>(op);
@@ -40,8 +40,8 @@ SmallVector<StoredValue> fsdp::collectStoredValues(Block &body, const GroupTable
 
 namespace {
 
-/// Collects what lies on the host, then looks for two that overlap. What is kept between steps is
-/// there throughout the step.
+/// Collects the buffers on the host, then looks for two that overlap. State between steps is live
+/// throughout the step.
 class Checker {
 public:
   explicit Checker(ModuleOp module) {
@@ -95,7 +95,7 @@ LogicalResult fsdp::checkHostPlaces(ModuleOp module, Block &body, const GroupTab
   const auto end = static_cast<int64_t>(std::distance(body.begin(), body.end()));
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    // Their numbers are equal: explainPlaces().
+    // Both have the same length: explainPlaces() has checked it.
     for (auto [begin, part] : llvm::zip(group.getHostPlaces(), group.getHostParts()))
       if (failed(checker.place(op, (part.name + " of @" + op.getSymName()).str(), begin,
                                {part.bytes, 0, end})))

@@ -1,4 +1,4 @@
-//===- LiveRanges.cpp - What is in memory when ----------------------------===//
+//===- LiveRanges.cpp - Live ranges of a step's buffers -------------------===//
 
 #include "fsdp/Analysis/LiveRanges.h"
 
@@ -16,11 +16,11 @@ using namespace fsdp;
 
 namespace {
 
-/// Where the gradients of a group are packed into one buffer (StepOpInterface).
+/// The buffer into which the gradients of a group are packed (StepOpInterface).
 struct GradientSink {
   const GroupInfo *group;
   Operation *op;
-  int64_t start, end; // positions: when all gradients must be there, and when they are used up
+  int64_t start, end; // positions: when all gradients must be ready, and their last use
   OperandRange gradients;
 };
 
@@ -32,7 +32,7 @@ public:
           const StepStorage &storage)
       : result(result), module(module), step(step), groups(groups), storage(storage) {}
 
-  /// First and last uses of storages, and the gradients that are packed.
+  /// First and last uses of storages, and the packed gradients.
   LogicalResult collect();
   /// One range per buffer.
   void makeRanges();
@@ -48,7 +48,7 @@ private:
     return add({bytes, 0, result.numPositions - 1, category, owner, index, storage});
   }
   void collectUses();
-  /// What a start reads is in use until its wait.
+  /// The operands of a start are live until its wait.
   LogicalResult extendToWaits();
   void keepWithoutReshard();
   void collectGradients();
@@ -74,7 +74,7 @@ private:
   const StepStorage &storage;
 
   std::vector<int64_t> firstUse, lastUse;    // by storage; the definition is the first use
-  DenseMap<Operation *, int64_t> launchOf;   // of starts: of themselves, or of their bucket
+  DenseMap<Operation *, int64_t> launchOf;   // of starts: their own position, or their bucket's
   DenseMap<Value, int64_t> waitOf;           // by handle: position of the wait
   SmallVector<Operation *> starts, packers;  // operations with a handle; with packed operands
   DenseMap<Operation *, int64_t> positionOf; // of packers
@@ -84,7 +84,7 @@ private:
 void LiveRanges::Builder::collectUses() {
   int64_t position = 0, launch = 0;
   for (Operation &op : step.getBody().front()) {
-    // What the starts of a bucket make is live from the first of them on.
+    // The results of all starts of a bucket are live from its first start on.
     auto collective = dyn_cast<CollectiveOpInterface>(op);
     if (collective && !collective.getCoalesced())
       launch = position;
@@ -111,7 +111,7 @@ LogicalResult LiveRanges::Builder::extendToWaits() {
     auto wait = waitOf.find(getStartedHandle(*start));
     if (wait == waitOf.end())
       return start->emitOpError("is never waited for");
-    // What is packed is read when it is launched; the packed bytes are a sink.
+    // Packed operands are only read at the launch; their copies in the sink are read later.
     for (Value operand :
          start->getOperands().drop_front(cast<StepOpInterface>(start).getPacked().size()))
       touch(storage.lookup(operand), wait->second);
@@ -119,7 +119,7 @@ LogicalResult LiveRanges::Builder::extendToWaits() {
   return success();
 }
 
-/// What is never resharded stays.
+/// Gathered parameters without a reshard are live until the end.
 void LiveRanges::Builder::keepWithoutReshard() {
   for (auto [index, item] : llvm::enumerate(storage.getStorages()))
     if (auto wait = dyn_cast<AllGatherWaitOp>(item.owner); wait && !wait.getStart().getReshard())
@@ -181,13 +181,13 @@ LogicalResult LiveRanges::Builder::collect() {
 // Ranges
 //===----------------------------------------------------------------------===//
 
-/// True if the operation that makes this gradient may write it where the group's gradients lie: the
-/// gradient is all that its storage holds, contiguous, and its storage is not placed yet.
+/// True if the operation that computes this gradient may write it directly into the group's packed
+/// gradients: the gradient is its whole storage, contiguous, and the storage has no range yet.
 bool LiveRanges::Builder::canPlace(const GradientSink &sink, unsigned param) const {
   int64_t index = storage.lookup(sink.gradients[param]);
   if (index == StepStorage::kNone || result.rangeOfStorage[index] != kNone)
     return false;
-  // Who reads the gradient later must find it as it was.
+  // A later reader of the gradient must find it unchanged.
   if (overwritesPacked(sink.op) && lastUse[index] > positionOf.lookup(sink.op))
     return false;
   const Storage &item = storage.getStorages()[index];
@@ -204,7 +204,7 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
     result.bytesCopied += group.getParamElements(param) * group.gradients.elementBytes;
   };
   if (!group.isFlat()) {
-    // Every gradient is copied, and all of the group's are live together.
+    // Every gradient is copied, and all of the group's gradients are live together.
     result.rangesOf[sink.op].push_back(
         add({group.gradients.wholeBytes, sink.start, sink.end, BufferCategory::Gradient, sink.op}));
     for (unsigned param = 0; param < group.gradients.numParams; ++param)
@@ -251,7 +251,7 @@ void LiveRanges::Builder::addDeclarations() {
         getStorageBytes(cast<RankedTensorType>(buffer.getType())), BufferCategory::Buffer, buffer));
 }
 
-/// What collectives and copies of gradients make: gathered groups and reduced shards.
+/// Gathered groups and reduced shards: the results of collectives, and packed gradients.
 void LiveRanges::Builder::addCollectives() {
   for (Operation *op : starts) {
     int64_t index = storage.lookup(getStartedHandle(*op));
@@ -275,14 +275,14 @@ void LiveRanges::Builder::addStates() {
   }
 }
 
-/// What a start or an operation that packs gradients makes has its ranges by now.
+/// True for starts and packing operations, whose results already have ranges.
 static bool hasRanges(Operation *owner) {
   auto uses = dyn_cast<StepOpInterface>(owner);
   return getStartedHandle(*owner) || (uses && !uses.getPacked().empty());
 }
 
-/// Tensors and shards that operations make, constants and inputs. The other storages have their
-/// ranges, or are parts of what has one.
+/// Tensors and shards that operations compute, constants and inputs. All other storages have ranges
+/// already, or are parts of storages that have.
 void LiveRanges::Builder::addStorages() {
   for (auto [index, item] : llvm::enumerate(storage.getStorages())) {
     size_t &range = result.rangeOfStorage[index];

@@ -1,4 +1,4 @@
-//===- ModuleRuns.cpp - Where the modules of groups run -------------------===//
+//===- ModuleRuns.cpp - Runs of groups' modules ---------------------------===//
 
 #include "ModuleRuns.h"
 
@@ -61,7 +61,7 @@ void ModuleRuns::extendRun(ModuleCall module, int index, int previous, Phase pha
     list[newest].last = index;
     return;
   }
-  // The backward of one call may be interrupted by others'.
+  // Other calls may interrupt the backward of one call.
   if (!isForward && isCallOnce(*current, module))
     for (auto [number, run] : llvm::enumerate(list))
       if (run.module == module) {
@@ -78,7 +78,7 @@ void ModuleRuns::scanCall(int index) {
   Phase phase = call.getPhase();
   bool isForward = phase == Phase::Forward;
   int &previous = isForward ? current->previousForward : current->previousBackward;
-  // The seed of the backward is made before any hook runs.
+  // autograd makes the first gradient of the backward before any hook runs.
   bool isSeed = !isForward && previous < 0 && call.getBaseName() == "ones_like";
   ArrayRef<unsigned> found = getSlots(call.getModuleAttr());
   if (!isSeed)
@@ -112,7 +112,7 @@ void ModuleRuns::noteGradientFlow(int index, ArrayRef<unsigned> found) {
     auto it = needsGrad.find(operand);
     if (it == needsGrad.end())
       continue;
-    // A buffer that another microbatch wrote brings no gradient along.
+    // A buffer that another microbatch wrote carries no gradient.
     if (it->second >= 0 && calls[it->second].getMicrobatch() != call.getMicrobatch())
       continue;
     needs = true;
@@ -166,7 +166,7 @@ void ModuleRuns::collectCalls() {
       if (it != step.memberByParam.end())
         noteGradient(it->second.group, grad.getValue());
     } else if (auto uses = dyn_cast<StepOpInterface>(op)) {
-      // Reductions, or fsdp.pack: both say their group.
+      // Reductions, or fsdp.pack: both name their group.
       auto name = op.getAttrOfType<FlatSymbolRefAttr>("group");
       for (Value gradient : uses.getPacked())
         noteGradient(step.groupByName.lookup(name.getAttr()), gradient);

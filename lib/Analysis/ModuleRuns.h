@@ -1,7 +1,7 @@
-//===- ModuleRuns.h - Where the modules of groups run -----------*- C++ -*-===//
+//===- ModuleRuns.h - Runs of groups' modules -------------------*- C++ -*-===//
 //
-// The first half of findHooks(): which calls of each microbatch come from which call of a group's
-// module, and which of them need a gradient.
+// The first half of findHooks(): the operations of each microbatch that belong to each call of a
+// group's module, and whether their inputs need gradients.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ struct Slot {
   unsigned group, depth;
 };
 
-/// Which call of a module of a group.
+/// One call of a module of a group.
 struct ModuleCall {
   unsigned slot;
   int64_t call;
@@ -31,7 +31,7 @@ struct ModuleCall {
 struct Run {
   ModuleCall module;
   int first, last;
-  /// Some tensor that comes from before the run needs a gradient.
+  /// An input from before the run needs a gradient.
   bool inputNeedsGrad = false;
 };
 
@@ -39,34 +39,34 @@ struct GroupRuns {
   llvm::SmallVector<Run> forward, backward; // in the order of their first operation
 };
 
-/// What the walk over the step finds in one microbatch. Microbatches may be interleaved.
+/// The state of the walk over the step in one microbatch. Microbatches may be interleaved.
 struct Microbatch {
   int64_t number = 0;
   llvm::SmallVector<GroupRuns> runs; // by group
-  /// Per group: the last call that makes one of its gradients or uses one of its parameters.
+  /// Per group: the last call that computes one of its gradients or uses one of its parameters.
   llvm::SmallVector<int> lastNeeded;
   llvm::SmallVector<int> lastForwardRun, lastBackwardRun; // per slot: index in the group's runs
   int previousForward = -1, previousBackward = -1, last = -1;
 };
 
-/// Calls are named by their index in the step.
+/// Calls are identified by their index in the step.
 class ModuleRuns {
 public:
-  /// Walks over the step. Both arguments outlive the object.
+  /// Walks over the step. Both arguments must outlive the object.
   ModuleRuns(Step &step, const Stages &stages);
 
   llvm::ArrayRef<aten::CallOp> getCalls() const { return calls; }
   const std::deque<Microbatch> &getMicrobatches() const { return microbatches; }
   const Slot &getSlot(unsigned slot) const { return slots[slot]; }
-  /// The modules of groups that `module` is or lies in, outermost first.
+  /// The modules of groups that are `module` or contain it, outermost first.
   llvm::ArrayRef<unsigned> getSlots(mlir::StringAttr module);
-  /// Components of the path of the group's first module; 0 for the root.
+  /// The number of components in the path of the group's first module; 0 for the root.
   int64_t getDepth(unsigned group);
-  /// True if the forward has one run of this call. Captures number calls; only the rounds of a
-  /// scripted loop have one number, and hand-written text.
+  /// True if the forward has one run with this call number. Captures number calls; several runs
+  /// have one number only in scripted loops and in hand-written text.
   bool isCallOnce(const Microbatch &microbatch, ModuleCall module) const;
   int64_t getUnit(int index) const { return stages.getUnit(calls[index]); }
-  /// Behind the last call of a unit (Stages.h); none if nothing runs in it.
+  /// The position after the last call of a unit (Stages.h); nullopt if the unit is empty.
   std::optional<int> getEnd(int64_t unit) const;
 
 private:
@@ -86,10 +86,10 @@ private:
   llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<unsigned>> slotsByModule; // by path
   llvm::SmallVector<aten::CallOp> calls;
   std::deque<Microbatch> microbatches;
-  Microbatch *current = nullptr;                    // that is walked over
-  llvm::DenseMap<int64_t, int> endOfUnit;           // by number: behind its last call
+  Microbatch *current = nullptr;                    // that of the walk's position
+  llvm::DenseMap<int64_t, int> endOfUnit;           // by number: after its last call
   llvm::DenseMap<mlir::Value, unsigned> paramGroup; // of full parameters and their views
-  /// Position of the call that made a value which needs a gradient; -1 for a parameter.
+  /// Position of the call that computes a value which needs a gradient; -1 for a parameter.
   llvm::DenseMap<mlir::Value, int> needsGrad;
 };
 

@@ -1,4 +1,4 @@
-//===- OptimizerValues.cpp - How each parameter is updated ----------------===//
+//===- OptimizerValues.cpp - Optimizer options of each parameter ----------===//
 
 #include "fsdp/Analysis/OptimizerValues.h"
 

@@ -1,4 +1,4 @@
-//===- Overwrites.cpp - What is read keeps its value ----------------------===//
+//===- Overwrites.cpp - Checks of writes to buffers -----------------------===//
 
 #include "fsdp/Analysis/Overwrites.h"
 
@@ -14,7 +14,7 @@ public:
   LogicalResult run();
 
 private:
-  /// What was read of `symbol` is not used after `writer`, which stands at `position`.
+  /// Values read from `symbol` are not used after `writer` at `position`.
   LogicalResult checkReads(Operation *writer, FlatSymbolRefAttr symbol, int64_t position);
   LogicalResult checkWrite(WriteOp write);
 
@@ -71,7 +71,7 @@ LogicalResult Checker::checkReads(Operation *writer, FlatSymbolRefAttr symbol, i
   return success();
 }
 
-/// Elements that change places within the buffer would overwrite each other.
+/// A rearrangement of the buffer into itself would overwrite elements before they are read.
 LogicalResult Checker::checkWrite(WriteOp write) {
   int64_t index = storage.lookup(write.getValue());
   if (index == StepStorage::kNone)

@@ -1,4 +1,4 @@
-//===- PlannedUses.cpp - Until when a planned step needs its buffers ------===//
+//===- PlannedUses.cpp - Last uses of a planned step's buffers ------------===//
 
 #include "fsdp/Analysis/PlannedUses.h"
 
@@ -32,7 +32,7 @@ void PlannedUses::findLastUses(mlir::Block &body) {
     }
 }
 
-/// The buffers that a start reads are in use until its wait.
+/// The operands of a start are in use until its wait.
 void PlannedUses::keepUntilWaits(mlir::Block &body) {
   for (Operation &op : body) {
     Value handle = getStartedHandle(op);
@@ -54,7 +54,8 @@ std::optional<GradientSink> PlannedUses::getSink(Operation *op) const {
   const GroupInfo *group = storage.getStorages()[index].group;
   Value handle = getStartedHandle(*op);
   auto wait = waitOf.find(handle);
-  // A start makes something of what it packs; else that is the result.
+  // A start packs into its input and has an output as well; otherwise the packed buffer is the
+  // result.
   std::optional<int64_t> place = getPlace(op, 0, handle ? 2 : 1);
   if (!place || (handle && wait == waitOf.end()))
     return std::nullopt;

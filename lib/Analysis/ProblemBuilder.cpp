@@ -1,4 +1,4 @@
-//===- ProblemBuilder.cpp - What both ways to a problem share -------------===//
+//===- ProblemBuilder.cpp - Builds scheduling problems --------------------===//
 
 #include "ProblemBuilder.h"
 
@@ -13,7 +13,7 @@ bool fsdp::isOperation(Operation &op) {
   if (!inStep)
     return false;
   const StepRole role = inStep.getRole();
-  // The store of a reduced gradient is what reads it.
+  // The store of a reduced gradient counts as its reader.
   return role == StepRole::Compute || role == StepRole::Reader ||
          (role == StepRole::StoreStart && isa<ShardType>(op.getOperand(0).getType()));
 }
@@ -29,7 +29,7 @@ Operation *ScheduleProblem::lookup(uint32_t operation) const {
   return operations[operation];
 }
 
-/// What is live while a copy runs is then what crosses it.
+/// Without the copy, only bytes that are live both before and after it are live during it.
 static void spare(std::vector<schedule::Operation> &operations, uint32_t index) {
   schedule::Operation &copy = operations[index];
   copy.durationNs = 0;
@@ -64,7 +64,7 @@ schedule::Problem ScheduleProblem::getRelaxed() const {
   return relaxed;
 }
 
-/// Of computation, with the copies that no plan spares.
+/// The duration of computation, with only those copies that every plan needs.
 static double getLeastComputeNs(const ScheduleProblem &step) {
   double sumNs = 0;
   for (const schedule::Operation &operation : step.problem.operations)
@@ -88,7 +88,7 @@ schedule::LowerBound fsdp::findBound(const ScheduleProblem &step, double makespa
   return fluid.makespanNs > best.makespanNs ? fluid : best;
 }
 
-/// What copying a shard from the host adds to a gather over so many ranks, per byte of the whole.
+/// The cost per byte of the whole group that copying a shard from the host adds to a gather.
 static schedule::CollectiveCost getFetchCost(int64_t shards, const cost::CostModel &costs) {
   constexpr int64_t kBytes = 1 << 26;
   double latencyNs = costs.getHostCopyCost(0).durationNs;
@@ -134,8 +134,8 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
 }
 
-/// Of a step that asks for copy engines about which the network says nothing, their gathers cost
-/// what those by kernels do.
+/// If a step requests copy engines and the network does not give their cost, their gathers cost the
+/// same as those by kernels.
 void ProblemBuilder::addCopyEngines(const GroupInfo &info, schedule::Mesh &mesh) {
   const int64_t shards = info.getShards();
   std::optional<cost::CollectiveCost> cost = costs.getCopyEngineCost(shards);
@@ -187,7 +187,8 @@ schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks) const {
   return costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
 }
 
-/// As an axis is numbered, hosts that divide it hold neighbours.
+/// Consecutive indices on an axis are neighbours: if the ranks of a host divide the axis, a chunk's
+/// ranks are on one host.
 std::optional<schedule::Chunk> ProblemBuilder::findChunk(const GroupInfo &info) const {
   GroupOp group = info.op;
   const int64_t ranks = costs.getRanksPerHost(), shards = info.getShards();
@@ -226,7 +227,7 @@ int64_t ProblemBuilder::sumBytes(ArrayRef<size_t> ranges) const {
   return bytes;
 }
 
-/// The problem counts the smaller of both, from the launch on.
+/// The problem counts the smaller of both sizes, from the launch on.
 void ProblemBuilder::addCopiesOut(AllGatherWaitOp wait, uint32_t launch, uint32_t copy,
                                   uint32_t last) {
   SmallVector<size_t> copies = getCopies(wait);
@@ -261,10 +262,10 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
       });
 }
 
-/// As if they were copied.
+/// The bytes that a copy of the value would move.
 int64_t ProblemBuilder::getMovedBytes(StepOpInterface op) const {
   Value moved = op.getMoved();
-  if (!moved || isa<HandleType>(moved.getType())) // another stream's
+  if (!moved || isa<HandleType>(moved.getType())) // runs on another stream
     return 0;
   int64_t bytes = 0;
   if (auto shard = dyn_cast<ShardType>(moved.getType())) {
@@ -278,13 +279,13 @@ int64_t ProblemBuilder::getMovedBytes(StepOpInterface op) const {
   return isOnlyRead ? bytes / 2 : bytes;
 }
 
-/// With the all-reduce of the sum, which nothing can hide: all updates wait for it.
+/// Includes the all-reduce of the sum, which is never hidden: all updates wait for it.
 cost::OperationCost ProblemBuilder::getNormCost(PartialNormOp norm) const {
   int64_t bytes = 0;
   for (Value gradient : norm.getGradients())
     if (auto shard = dyn_cast<ShardType>(gradient.getType()))
       bytes += memory.groups.lookup(shard).gradients.shardBytes;
-  // Read and not written: half of a copy.
+  // Gradients are read and not written: half of a copy.
   cost::OperationCost cost = costs.getCopyCost(bytes / 2);
   ArrayRef<GroupInfo> groups = memory.groups.getGroups();
   const GroupInfo &first = groups.front();
@@ -334,7 +335,7 @@ void ProblemBuilder::sumBytes() {
     const int64_t bytes = part.isFreed ? -range.bytes : range.bytes;
     live[part.first] += bytes;
     live[part.last + 1] -= bytes;
-    // What lives throughout is there before the first operation.
+    // Buffers that are live throughout are live before the first operation.
     bool isThroughout = range.first == 0 && range.last + 1 == memory.ranges.getNumPositions();
     if (part.first == part.last && !(isThroughout && part.first == 0))
       continue;

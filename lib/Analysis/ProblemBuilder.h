@@ -1,4 +1,4 @@
-//===- ProblemBuilder.h - What both ways to a problem share -----*- C++ -*-===//
+//===- ProblemBuilder.h - Builds scheduling problems ------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_ANALYSIS_PROBLEMBUILDER_H
 #define FSDP_LIB_ANALYSIS_PROBLEMBUILDER_H
@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-/// True for what runs on the compute stream.
+/// True for operations that run on the compute stream.
 bool isOperation(mlir::Operation &op);
 
 class ProblemBuilder {
@@ -17,36 +17,36 @@ public:
   ProblemBuilder(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
       : module(module), memory(memory), costs(costs) {}
 
-  /// Groups and costs of collectives.
+  /// Sets groups and costs of collectives.
   void begin(ScheduleProblem &result);
-  /// What the ranks of a host may keep of a group together, if a schedule decides that.
+  /// The chunk that each rank of a host may keep of a group, if the schedule may decide that.
   std::optional<schedule::Chunk> findChunk(const GroupInfo &info) const;
   schedule::CollectiveCost getGatherCost(int64_t ranks) const;
 
-  /// Appends an operation and returns its index. `copiedBytes` is what a collective's start or wait
-  /// copies.
+  /// Appends an operation and returns its index. `copiedBytes` are the bytes that a collective's
+  /// start or wait copies.
   uint32_t add(mlir::Operation *op, int64_t copiedBytes = 0);
 
   void addRange(size_t range, uint32_t first, uint32_t last) {
     result->ranges.push_back({first, last, range});
   }
-  /// What was gathered from `launch` on, and the copies of parameters that operation `copy` makes
-  /// of it and that `last` is the last to read.
+  /// Adds the gathered copy, live from `launch` on, and the parameters that operation `copy` copies
+  /// out of it, last read by operation `last`.
   void addCopiesOut(AllGatherWaitOp wait, uint32_t launch, uint32_t copy, uint32_t last);
-  /// What the wait copies; 0: nothing, parameters lie in what was gathered.
+  /// Bytes that the wait copies; 0 if the parameters are views of the gathered copy.
   int64_t getCopiedOut(AllGatherWaitOp wait) const;
 
   /// Bytes of the parts of a reduction's input.
   int64_t getInputBytes(ReduceScatterStartOp start) const;
   int64_t getOutputBytes(ReduceScatterStartOp start) const;
 
-  /// Sums up what is live, and how much durations spread.
+  /// Sums live bytes, and the deviations of durations.
   void finish();
-  /// Sums up what is live, again where ranges have changed.
+  /// Sums live bytes again after ranges have changed.
   void sumBytes();
 
 private:
-  /// The problem's mesh of a group, which is added if no group before had such.
+  /// The group's mesh in the problem, added if it is new.
   uint32_t findMesh(const GroupInfo &info);
   void collectTransports();
   void addCopyEngines(const GroupInfo &info, schedule::Mesh &mesh);
@@ -62,11 +62,11 @@ private:
   const StepMemory &memory;
   const cost::CostModel &costs;
   ScheduleProblem *result = nullptr;
-  /// By mesh of the problem: how many shards and replicas it has, and whether a shard is copied
-  /// from the host before a gather.
+  /// By mesh of the problem: its numbers of shards and replicas, and whether gathers first copy the
+  /// shard from the host.
   std::vector<std::tuple<int64_t, int64_t, bool>> meshKeys;
   OptimizerKind optimizer = OptimizerKind::SGD;
-  /// Whether some gathers from shards go by it, or as a schedule decides.
+  /// Whether some gathers of shards use this transport, or leave it to the schedule.
   bool usesKernels = false, usesCopyEngines = false, isTransportOpen = false;
 };
 

@@ -29,7 +29,7 @@ static bool isEvaluation(ModuleOp captured) {
   return captured.lookupSymbol<func::FuncOp>(kEvaluationName) != nullptr;
 }
 
-/// `what`: "the evaluation" or "the other training step", as which messages know the parameters'.
+/// `what` is the other step's name in messages: "the evaluation" or "the other training step".
 static LogicalResult takeParameters(ModuleOp training, ModuleOp other, const std::string &what) {
   SmallVector<ParamOp> own(other.getOps<ParamOp>()), trained(training.getOps<ParamOp>());
   for (size_t i = 0; i < std::max(own.size(), trained.size()); ++i) {
@@ -61,7 +61,7 @@ static LogicalResult takeParameters(ModuleOp training, ModuleOp other, const std
   return success();
 }
 
-/// A transient buffer that no step writes is a literal of those that read it.
+/// Replaces reads of a transient buffer that no step writes by a literal.
 static void makeLiteral(BufferOp buffer, ArrayRef<ReadOp> reads) {
   for (ReadOp read : reads) {
     OpBuilder builder(read);
@@ -85,7 +85,7 @@ static LogicalResult takeBuffer(BufferOp buffer, ModuleOp training, const std::s
                 "buffer @" + buffer.getSymName() + " is " + describe(buffer.getType()) + " in " +
                     what + ", " + describe(same.getType()) + " in the training step",
                 same, kTrainingHasIt);
-  // A run begins once, with what the training step says.
+  // A run initializes its buffers once, with the training step's values.
   buffer.setInitAttr(same.getInitAttr());
   return success();
 }
@@ -137,7 +137,7 @@ OwningOpRef<ModuleOp> fsdp::makeProgram(MutableArrayRef<OwningOpRef<ModuleOp>> s
   for (OwningOpRef<ModuleOp> &step : steps) {
     if (isEvaluation(*step)) {
       step->setSymName(name(kEvaluationName, ++numEvaluations));
-      // Where optimizer state lies, only the schedules of training steps have decided.
+      // Only the schedules of training steps decide where optimizer state lies.
       for (auto group : first.getOps<GroupOp>())
         if (auto other = step->lookupSymbol<GroupOp>(group.getSymName()))
           other.setOptimizerStateAttr(group.getOptimizerStateAttr());

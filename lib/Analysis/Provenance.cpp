@@ -1,4 +1,4 @@
-//===- Provenance.cpp - That a step computes what was captured ------------===//
+//===- Provenance.cpp - Digests of a step's computation -------------------===//
 
 #include "fsdp/Analysis/Provenance.h"
 
@@ -18,7 +18,7 @@ using namespace fsdp;
 
 namespace {
 
-/// 128 bits: two values of equal digest are taken as equal.
+/// 128 bits: equal digests are taken for equal values.
 using Digest = std::array<uint64_t, 2>;
 
 Digest hashBytes(ArrayRef<uint8_t> bytes) {
@@ -26,7 +26,7 @@ Digest hashBytes(ArrayRef<uint8_t> bytes) {
   return {hash.low64, hash.high64};
 }
 
-/// What a digest is made of, in order.
+/// The inputs of a digest, in order.
 class Ingredients {
 public:
   explicit Ingredients(StringRef kind) { add(kind); }
@@ -47,8 +47,8 @@ private:
   SmallVector<uint8_t, 256> bytes;
 };
 
-/// What the cast of a value to fp32 is: of a product, the one that is stored in fp32; of a view,
-/// that view of this. Views that undo each other are none.
+/// An equivalent of a value's cast to fp32: of a product, the product stored in fp32; of a view,
+/// the same view of the widened value. Views that undo each other are left out.
 struct Widened {
   aten::CallOp call; // the product or view
   Digest digest;
@@ -68,13 +68,13 @@ private:
   void noteGradient(ParamOp param, Value value);
   void noteGradients(FlatSymbolRefAttr group, ValueRange gradients);
   Digest ofParam(StringRef name, Value value);
-  /// Types and attributes are few: each is printed once.
+  /// There are few types and attributes: each is printed once.
   Digest ofType(Type type);
   Digest ofAttribute(Attribute attribute);
   Digest ofValue(Value value) const { return digests.lookup(value); }
   SmallVector<Digest> ofPart(const SplitCall::Part &part, aten::CallOp call,
                              ArrayRef<Digest> known);
-  /// Of the results of a call with these operands.
+  /// Digests of the results of a call with these operands.
   SmallVector<Digest> ofCall(StringAttr callee, ArrayAttr arguments, std::optional<uint64_t> rng,
                              ArrayRef<Digest> operands, TypeRange results);
 
@@ -83,7 +83,7 @@ private:
   DenseMap<Value, SmallVector<Widened, 2>> widened; // of products and their views; the value last
   DenseMap<Type, Digest> types;
   DenseMap<Attribute, Digest> attributes;
-  /// By name, so that their order does not matter.
+  /// By name, so that the order of the step does not matter.
   std::map<std::string, Digest> gradients, buffers;
   SmallVector<Digest> results;
 };
@@ -119,7 +119,7 @@ Digest Tracer::ofAttribute(Attribute attribute) {
   return known->second;
 }
 
-/// In whatever dtype it is gathered: that follows from the parameter and the dtype.
+/// The dtype of the gather does not matter: parameter and dtype determine the value.
 Digest Tracer::ofParam(StringRef name, Value value) {
   return Ingredients("parameter").add(name).add(ofType(value.getType())).get();
 }
@@ -149,7 +149,7 @@ SmallVector<Digest> Tracer::ofCall(StringAttr callee, ArrayAttr arguments,
   return made;
 }
 
-/// Of a part of a call that is split: the same as if the step had that part as a call.
+/// The digests of one part of a split call: those of an equal call in the step.
 SmallVector<Digest> Tracer::ofPart(const SplitCall::Part &part, aten::CallOp call,
                                    ArrayRef<Digest> known) {
   Builder builder(call.getContext());
@@ -163,8 +163,8 @@ SmallVector<Digest> Tracer::ofPart(const SplitCall::Part &part, aten::CallOp cal
                 /*rng=*/std::nullopt, operands, part.results);
 }
 
-/// The module and the phase say where a call comes from, not what it computes. A call that can be
-/// split is the same as its parts.
+/// Module and phase are the call's origin and do not affect its result. A call that can be split
+/// has the digest of its parts.
 void Tracer::visit(aten::CallOp call) {
   auto known =
       llvm::map_to_vector(call.getOperands(), [&](Value operand) { return ofValue(operand); });
@@ -204,14 +204,14 @@ void Tracer::noteWidened(aten::CallOp call) {
       found.push_back(
           {call, digest(call.getCalleeAttr(), call.getArgsAttr(), found.back().digest)});
   }
-  // The values of a kernel's body are others at each launch.
+  // The values of a kernel's body differ at each launch.
   for (Value result : call.getResults())
     widened.erase(result);
   if (!found.empty())
     widened[call.getResult(0)] = std::move(found);
 }
 
-/// What a generated kernel computes are the calls of its body.
+/// A launch computes the calls of its kernel's body.
 void Tracer::visit(LaunchOp launch) {
   KernelOp kernel = launch.getDeclaration();
   Block &body = kernel.getBody().front();
@@ -227,13 +227,13 @@ void Tracer::visit(LaunchOp launch) {
     digests[result] = ofValue(yielded);
 }
 
-/// Adds a gradient to what is known of a parameter's, or the gradients that it is the sum of. Where
-/// these are rounded to reduce_dtype is no part of it: that follows from which is added to which.
+/// Adds a gradient, or the gradients that it is a sum of, to those of a parameter. Where they are
+/// rounded to reduce_dtype is left out: the order of additions determines it.
 void Tracer::noteGradient(ParamOp param, Value value) {
   auto member = step.memberByParam.find(param.getSymNameAttr());
   GroupOp group =
       member == step.memberByParam.end() ? GroupOp() : step.groups[member->second.group];
-  SmallVector<Value> added; // the last one first
+  SmallVector<Value> added; // in reverse order
   value = skipCopies(value);
   for (auto sum = value.getDefiningOp<AccumulateOp>(); sum;
        sum = value.getDefiningOp<AccumulateOp>()) {

@@ -1,4 +1,4 @@
-//===- ReductionChecks.cpp - What must hold of gradients and updates ------===//
+//===- ReductionChecks.cpp - Checks of gradients and updates --------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
 
@@ -15,7 +15,7 @@ using aten::CallOp;
 
 namespace {
 
-/// What the step has done with a group's gradients so far.
+/// What the step has done so far with a group's gradients.
 struct GroupState {
   SmallVector<Operation *> reductions; // reduce-scatters, or on one rank fsdp.packs, in order
   bool isReducedAcross = false;        // over the replicas
@@ -64,18 +64,18 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What a gradient is the sum of
+// The summands of a gradient
 //===----------------------------------------------------------------------===//
 
-/// A part of an update's gradient: what one reduction brought.
+/// A summand of an update's gradient: the result of one reduction.
 struct ReducedPart {
-  Operation *reduction; // null: it comes from elsewhere
-  bool isAcross;        // over the replicas, too
-  bool isHooked;        // handed to the group's all_reduce_hook, behind the last reduction
-  Operation *source;    // for people
+  Operation *reduction; // null: it is no result of a reduction
+  bool isAcross;        // reduced over the replicas, too
+  bool isHooked;        // passed to the group's all_reduce_hook after the last reduction
+  Operation *source;    // for messages
 };
 
-/// The reductions whose results `value` is the sum of, in the order in which they are added.
+/// The reductions whose sum is `value`, in the order of addition.
 static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts,
                          bool isHooked = false) {
   Operation *source = skipHostCopies(value).getDefiningOp();
@@ -101,7 +101,7 @@ static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart
   }
 }
 
-/// True if a shard is the sum of reductions, and of nothing else.
+/// True if a shard is a sum of reductions only.
 static bool isGradient(Value shard) {
   SmallVector<ReducedPart> parts;
   collectParts(shard, /*isAcross=*/false, parts);
@@ -128,7 +128,7 @@ LogicalResult Checker::visit(ReduceScatterStartOp start) {
   return noteReduction(start, start.getGroupAttr(), "reduced");
 }
 
-/// Only the first one of those that are added up is rounded to the dtype of the sum.
+/// Only the first summand is rounded to the dtype of the sum.
 LogicalResult Checker::checkRounding(FlatSymbolRefAttr name, ValueRange gradients) {
   GroupOp group = lookup(name);
   for (Value gradient : gradients)
@@ -142,7 +142,7 @@ LogicalResult Checker::checkRounding(FlatSymbolRefAttr name, ValueRange gradient
   return success();
 }
 
-/// Factors that FSDP2 has no form for.
+/// Refuses factors that FSDP2 cannot express.
 LogicalResult Checker::checkDivisions() {
   for (GroupOp group : step.groups)
     if (std::optional<std::string> problem = checkGradientDivision(step, group))
@@ -150,7 +150,7 @@ LogicalResult Checker::checkDivisions() {
   return success();
 }
 
-/// There is at most one for each microbatch; which gradients it takes S9 proves.
+/// At most one reduction per microbatch. S9 proves which gradients it takes.
 LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what) {
   GroupState &state = getState(group);
   if (static_cast<int64_t>(state.reductions.size()) == microbatches)
@@ -169,7 +169,7 @@ LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, Str
   return success();
 }
 
-/// What is added to in place is a gradient that nothing else reads.
+/// The target of an in-place addition is a gradient that no other operation reads.
 LogicalResult Checker::visit(AccumulateOp sum) {
   Operation *source = sum.getSum().getDefiningOp();
   auto uses = dyn_cast<StepOpInterface>(source);
@@ -184,8 +184,8 @@ LogicalResult Checker::visit(AccumulateOp sum) {
               "the value is made here");
 }
 
-/// A hook takes what one reduction brought, before it is cast or added to anything. It writes to
-/// the gradient in place, so nothing else may read that.
+/// A hook takes the result of one reduction, before any cast or addition. It writes in place, so no
+/// other operation may read the gradient.
 LogicalResult Checker::visit(AllReduceHookOp hook) {
   Operation *source = hook.getSource().getDefiningOp();
   std::string name = "group @" + hook.getSource().getType().getGroup().getValue().str();
@@ -257,8 +257,8 @@ LogicalResult Checker::visit(AllReduceStartOp start) {
 // Updates
 //===----------------------------------------------------------------------===//
 
-/// The gradient of an update is that of all microbatches, each averaged over all ranks. That it is
-/// the gradient of the update's group its type says.
+/// The gradient of an update is the sum over all microbatches, each averaged over all ranks. Its
+/// type guarantees that it belongs to the update's group.
 LogicalResult Checker::checkReduced(UpdateOp update) {
   Value gradient = update.getGradient();
   std::string name = ("group @" + update.getTarget()).str();
@@ -344,7 +344,7 @@ LogicalResult Checker::checkEnd() {
   return success();
 }
 
-/// True for what trains: packs, adds up or reads gradients, or overwrites what is kept.
+/// True for operations of training only: packing, adding or reading gradients, writing state.
 static bool isOfTraining(Operation &op) {
   auto inStep = dyn_cast<StepOpInterface>(op);
   return isa<AccumulateOp>(op) ||

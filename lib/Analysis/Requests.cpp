@@ -1,4 +1,4 @@
-//===- Requests.cpp - What is asked of a group and not decided yet --------===//
+//===- Requests.cpp - User requests that are not met ----------------------===//
 
 #include "fsdp/Analysis/Requests.h"
 
@@ -45,7 +45,7 @@ static std::optional<std::string> explainOpenRecomputation(GroupOp group) {
   return std::nullopt;
 }
 
-/// Where optimizer state is against the request. That nothing is decided yet is no error:
+/// Optimizer state at another place than requested. Without a decision there is no error:
 /// fsdp-offload-optimizer takes sharded modules.
 static std::optional<std::string> explainOpenPlace(GroupOp group) {
   std::optional<bool> asked = group.getOffloadOptimizer();

@@ -1,4 +1,4 @@
-//===- ScheduleChecks.cpp - What must hold of order and streams -----------===//
+//===- ScheduleChecks.cpp - Checks of order and streams -------------------===//
 
 #include "fsdp/Analysis/ScheduleChecks.h"
 
@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// `'fsdp.all_gather.start' of group @g`, for people.
+/// `'fsdp.all_gather.start' of group @g`, for messages.
 static std::string describe(CollectiveOpInterface start) {
   std::string text = "'" + start->getName().getStringRef().str() + "'";
   if (FlatSymbolRefAttr group = start.getCollectiveGroup())
@@ -16,8 +16,8 @@ static std::string describe(CollectiveOpInterface start) {
   return text;
 }
 
-/// D1: with regions, ranks could issue different collectives; of an operation of another dialect
-/// nothing is known.
+/// D1: with regions, ranks could issue different collectives. The semantics of operations of other
+/// dialects are unknown.
 static LogicalResult checkFlat(Step &step) {
   for (Operation &op : step.getBody()) {
     if (op.getNumRegions() != 0)
@@ -31,7 +31,7 @@ static LogicalResult checkFlat(Step &step) {
   return success();
 }
 
-/// The stream of a collective's communicator. Reduce-scatters may share that of the gathers.
+/// The stream of a collective's communicator. Reduce-scatters may share the gathers' stream.
 static Stream getExpectedStream(CollectiveOpInterface start, bool sharesGathers) {
   StringRef kind = start.getCollectiveKind();
   if (kind == "all_gather")
@@ -59,13 +59,13 @@ static LogicalResult checkStreams(Step &step) {
   return success();
 }
 
-/// Of axes that verifiers have checked.
+/// The verifiers have checked the axes.
 static Meeting getMeeting(Step &step, CollectiveOpInterface start) {
   FailureOr<Meeting> meeting = fsdp::getMeeting(start, step.getMesh(start));
   return succeeded(meeting) ? *meeting : Meeting();
 }
 
-/// D3: the collectives of one launch stand together, and the same ranks meet in all of them.
+/// D3: the collectives of one launch are adjacent, and the same ranks meet in all of them.
 static LogicalResult checkBuckets(Step &step) {
   for (auto start : step.getBody().getOps<CollectiveOpInterface>()) {
     if (!start.getCoalesced())
@@ -104,8 +104,8 @@ static LogicalResult checkBuckets(Step &step) {
 }
 
 LogicalResult fsdp::checkScheduled(Step &step) {
-  // That no stream reads what another one still writes is S2 and S3: the values of another stream
-  // are results of waits.
+  // S2 and S3 guarantee that no stream reads a buffer that another one still writes: values of
+  // another stream are results of waits.
   if (failed(checkFlat(step)) || failed(checkSharded(step)) || failed(checkStreams(step)))
     return failure();
   return checkBuckets(step);

@@ -1,4 +1,4 @@
-//===- ScheduleProblem.cpp - What may be decided about a sharded step -----===//
+//===- ScheduleProblem.cpp - The problem of a sharded step ----------------===//
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 
@@ -18,7 +18,7 @@ void ShardedStep::collect() {
   std::vector<uint8_t> isSeen(numStorages);
   DenseMap<Operation *, size_t> useOf;
   for (Operation &op : memory.getBody()) {
-    // A view counts for the call before it.
+    // A view counts as part of the call before it.
     bool isCall = isOperation(op) && !readsReduced(op);
     uint32_t numCalls = calls.size(), at = isCall || numCalls == 0 ? numCalls : numCalls - 1;
     auto use = [&](int64_t index) {
@@ -82,15 +82,15 @@ LogicalResult ShardedStep::collectReductions() {
   return success();
 }
 
-/// What waits for a reduction: casts of its shard, the sum with the shards of earlier microbatches,
-/// the update; in their order.
+/// The operations that wait for a reduction, in order: casts of its shard, the sum with the shards
+/// of earlier microbatches, the update.
 static SmallVector<Operation *> findReaders(Value shard) {
   SmallVector<Operation *> readers;
   while (shard) {
     Operation *next = nullptr;
     for (Operation *user : shard.getUsers()) {
       auto sum = dyn_cast<AccumulateOp>(user);
-      // What others are added to waits for them.
+      // Readers of a sum wait for the later summand's reduction.
       if (sum && sum.getSum() == shard)
         return readers;
       if (readsReduced(*user))
@@ -103,8 +103,8 @@ static SmallVector<Operation *> findReaders(Value shard) {
   return readers;
 }
 
-/// Where a reduction goes on over replicas, it has the time of one more reduction for that. Updates
-/// keep their order, so that the norm of all gradients is the same sum.
+/// A reduction with an all-reduce over replicas is placed one reduction later to leave time for it.
+/// Updates keep their order, so that the norm of all gradients is the same sum.
 void ShardedStep::placeReaders(UpdatePlacement placement) {
   uint32_t end = calls.size(), earliest = 0;
   std::vector<uint32_t> released(memory.groups.getGroups().size(), 0);
@@ -131,9 +131,9 @@ void ShardedStep::placeReaders(UpdatePlacement placement) {
   std::ranges::stable_sort(readers, {}, &PlacedReader::before);
 }
 
-/// By call, and at the end: whether a pause stands before it. Where a use begins or a reduction
-/// becomes ready, memory changes hands: a gather may have to be launched before a wait for a
-/// reduction, or behind it.
+/// By call, and at the end: whether a pause precedes it. Where a use begins or a reduction becomes
+/// ready, buffers are allocated and freed: a gather may have to be launched before a wait for a
+/// reduction, or after it.
 std::vector<uint8_t> ShardedStep::findPauses() const {
   std::vector<uint8_t> pauses(calls.size() + 1);
   for (const Use &use : uses)
@@ -143,7 +143,7 @@ std::vector<uint8_t> ShardedStep::findPauses() const {
   return pauses;
 }
 
-/// In the per-param layout: of gradients, behind the call that makes the last of them.
+/// In the per-param layout: copies gradients after the call that computes the last of them.
 void ShardedStep::addCopyIn(Reduction &reduction) {
   if (memory.groups.getGroups()[reduction.group].isFlat())
     return;
@@ -151,7 +151,7 @@ void ShardedStep::addCopyIn(Reduction &reduction) {
   result.gradientCopies.push_back(*reduction.copyIn);
 }
 
-/// Of parameters, before the call that is the first to use them.
+/// Copies parameters before their first use.
 void ShardedStep::addCopyOut(Use &use) {
   AllGatherWaitOp wait = use.start.getWait();
   if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
@@ -195,7 +195,7 @@ void ShardedStep::addOperations() {
 
 void ShardedStep::addRanges() {
   uint32_t last = result.operations.size() - 1;
-  std::vector<uint32_t> lastCopy(memory.storage.getStorages().size()); // of gradients
+  std::vector<uint32_t> lastCopy(memory.storage.getStorages().size()); // a gradient's last copy
   for (const Reduction &reduction : reductions)
     for (Value gradient : ReduceScatterStartOp(reduction.start).getGrads())
       if (int64_t index = memory.storage.lookup(gradient);
@@ -206,7 +206,7 @@ void ShardedStep::addRanges() {
     if (range.category == BufferCategory::Gathered ||
         range.category == BufferCategory::ReducedShard ||
         range.category == BufferCategory::Gradient || isFetched(range))
-      continue; // the problem has these, and copies theirs
+      continue; // counted by the problem itself, or by host copies
     if (range.category != BufferCategory::Activation && range.category != BufferCategory::Chunk)
       builder.addRange(index, 0, last);
     else
@@ -215,10 +215,10 @@ void ShardedStep::addRanges() {
                                                   : std::max(toOperation(lastCall[range.storage]),
                                                              lastCopy[range.storage]));
   }
-  // Gradients that are still being made.
+  // Gradients that are not complete yet.
   for (const Reduction &reduction : reductions)
     for (size_t range : memory.ranges.lookup(reduction.start)) {
-      if (reduction.copyIn) // and the reduced shard, should the reduction start at once
+      if (reduction.copyIn) // with the reduced shard, in case the reduction starts at once
         builder.addRange(range, *reduction.copyIn, *reduction.copyIn);
       else if (memory.ranges.getRanges()[range].category == BufferCategory::Gradient)
         builder.addRange(range, toOperation(firstCall[memory.ranges.getRanges()[range].storage]),
@@ -247,7 +247,7 @@ void ShardedStep::addUses() {
 }
 
 void ShardedStep::addReductions() {
-  /// The first that reads the reduced shard, of which no other reduction is a part.
+  /// The first reader of the reduced shard if no other reduction contributes to it.
   auto readerOf = [&](const Reduction &reduction) {
     ReduceScatterStartOp start = reduction.start;
     uint32_t first = UINT32_MAX;
@@ -267,8 +267,8 @@ void ShardedStep::addReductions() {
   }
 }
 
-/// Behind what reads it first a shard lives on: others are added to it, or a norm is followed by
-/// the update. So does a shard in another dtype, from its cast on.
+/// A shard may be live after its first reader: other shards are added to it, or an update follows
+/// the norm. The same holds for a shard in another dtype, from its cast on.
 void ShardedStep::addReducedShards() {
   DenseMap<int64_t, uint32_t> lastReader; // by storage
   for (auto [op, operation] : operationOfReader)
@@ -291,7 +291,7 @@ void ShardedStep::addReducedShards() {
     }
 }
 
-/// That copy engines join the ranks of a step that is to gather by them.
+/// Checks that copy engines connect the ranks of a step that requests them.
 LogicalResult ShardedStep::checkTransports() {
   for (auto start : memory.getBody().getOps<AllGatherStartOp>()) {
     const GroupInfo &group = memory.groups.lookup(start.getGroupAttr());

@@ -1,4 +1,4 @@
-//===- ScheduledStep.cpp - The plan that a scheduled step follows ---------===//
+//===- ScheduledStep.cpp - The plan of a scheduled step -------------------===//
 
 #include "HostCopySchedule.h"
 #include "StepReader.h"
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// True for what `liveBytes` holds; the problem knows the others by themselves.
+/// True for ranges in `liveBytes`; the problem adds gathered copies and reductions itself.
 static bool isOwn(const LiveRange &range) {
   return range.category != BufferCategory::Gathered && !isa<ReduceScatterStartOp>(range.owner);
 }
@@ -36,7 +36,7 @@ void StepReader::addUses() {
     bool isKept;
   };
   std::vector<Use> uses;
-  std::vector<uint32_t> lastOf; // by gather: the last operation that may read it
+  std::vector<uint32_t> lastOf; // by gather: the last operation that reads it
   for (auto [index, gather] : llvm::enumerate(gathers)) {
     uint32_t last = std::min(gather.last, getNumOperations() - 1);
     lastOf.push_back(last);
@@ -77,8 +77,9 @@ void StepReader::addUses() {
   }
 }
 
-/// A chunk is an operation that the problem has, and bytes of others: to its gather it costs
-/// nothing more. What a search could have decided is noted.
+/// The copy of a chunk is an operation of the problem, and the chunk's bytes are part of other
+/// operations' live bytes: its gather has no further cost. Also notes which chunks a search could
+/// have chosen.
 void StepReader::addChunks() {
   for (const GroupInfo &info : memory.groups.getGroups())
     result.chunkChoices.push_back(builder.findChunk(info));
@@ -94,7 +95,7 @@ void StepReader::addChunks() {
       result.chosenChunks.push_back({part.first, part.last, range.bytes});
 }
 
-/// Members of a bucket that are waited for at different positions count as buckets of their own.
+/// Members of a bucket with waits at different positions become separate buckets.
 void StepReader::splitBuckets() {
   numReductionBuckets = 0;
   for (size_t first = 0, end; first < reductions.size(); first = end) {
@@ -139,14 +140,14 @@ LogicalResult StepReader::addReductions() {
       if (range.last > reduction.waitPosition)
         builder.addRange(part, reduction.wait, operationAt[range.last]);
     }
-    // While gradients are copied, the shard that they will be reduced to is there already.
+    // While gradients are copied in, the reduced shard is live already.
     uint32_t copy = operationAt[getRange(both.back()).first];
     if (isa_and_nonnull<ReduceScatterStartOp>(result.operations[copy]) &&
         copy + 1 == reduction.launch)
       builder.addRange(both.back(), copy, copy);
     uint32_t last = operationAt[getRange(both.back()).last];
     uint32_t reader = *reduction.reader;
-    // To what is read first others are added, or a norm: it lives on.
+    // The shard may be live after its first reader, as the target of a sum or as a norm's operand.
     if (last > reader)
       builder.addRange(both.back(), reader + 1, last);
   }
@@ -191,7 +192,7 @@ FailureOr<ScheduledStep> StepReader::build() {
       memory.storage.forEachTouched(op, [&](int64_t index) { lastReader[index] = last; });
     ++position;
   }
-  // Every event is at an operation's position.
+  // Every event needs the position of an operation.
   if (getNumOperations() == 0 || order > EventOrder::Reshard)
     addOperation(nullptr);
   addRanges();

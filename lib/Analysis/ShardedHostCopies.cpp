@@ -1,12 +1,12 @@
-//===- ShardedHostCopies.cpp - Copies of a sharded step's problem ---------===//
+//===- ShardedHostCopies.cpp - Host copies of a sharded step --------------===//
 
 #include "ShardedStep.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-/// For a start directly around their updates, and of activations around the stretch in which these
-/// are on the host.
+/// Initially state copies are adjacent to their updates, and copies of activations enclose the
+/// interval in which the activations are on the host.
 void ShardedStep::addHostCopies() {
   std::vector<std::optional<StateCopy>> copyOf(memory.groups.getGroups().size());
   for (StateCopy &copy : collectStateCopies(memory.getBody()))
@@ -40,7 +40,7 @@ void ShardedStep::addValueCopy(FetchStartOp fetch) {
   StoreStartOp store = storeWait.getStart();
   const int64_t stored = memory.storage.lookup(store.getValue());
   const int64_t fetched = memory.storage.lookup(fetch.getHandle());
-  // Behind the call that it follows, before the one that it precedes.
+  // After the call that precedes `op`, before the call that follows it.
   auto behind = [&](Operation *op) {
     const uint32_t numCalls = callsBefore.lookup(op);
     return numCalls == 0 ? 0 : toOperation(numCalls - 1) + 1;
@@ -50,7 +50,8 @@ void ShardedStep::addValueCopy(FetchStartOp fetch) {
     return numCalls < calls.size() ? toOperation(numCalls)
                                    : static_cast<uint32_t>(result.operations.size());
   };
-  // What is stored twice is one range. What is no activation is live by rules of its own.
+  // A value that is stored twice has one range. Live ranges of other values have rules of their
+  // own.
   std::optional<size_t> storedRange;
   if (stored != StepStorage::kNone &&
       memory.storage.getStorages()[stored].category == BufferCategory::Activation)

@@ -1,7 +1,7 @@
 //===- ShardedStep.h - A sharded step as a problem --------------*- C++ -*-===//
 //
-// ScheduleProblem.cpp takes in the step and writes the problem, ShardedHostCopies.cpp what is
-// copied to and from the host.
+// ScheduleProblem.cpp reads the step and writes the problem, ShardedHostCopies.cpp the host copies.
+//
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +12,8 @@
 
 namespace fsdp {
 
-/// Operations are counted twice: in program order without those that wait for reductions
-/// ("calls"), which do not move, and with these, copies and pauses at their places.
+/// Operations have two indices: in program order without those that wait for reductions ("calls"),
+/// which do not move; and among all operations, including the latter, copies and pauses.
 class ShardedStep {
 public:
   ShardedStep(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
@@ -23,7 +23,7 @@ public:
                                          std::optional<int64_t> memoryCapBytes);
 
 private:
-  /// What reads a reduced shard, before the call of this index.
+  /// A reader of a reduced shard, placed before the call of this index.
   struct PlacedReader {
     mlir::Operation *op;
     uint32_t before;
@@ -32,8 +32,8 @@ private:
     AllGatherStartOp start;
     uint32_t group, first, last;          // calls
     std::optional<uint32_t> copyOut = {}; // operation
-    // Pauses, where the group may keep chunks: in which this use's chunk is copied, and in which
-    // the use before it still has one, beside the gathered copy.
+    // Pauses of a group that may keep chunks: the one in which this use's chunk is copied, and the
+    // one in which the previous use's chunk is still live beside the gathered copy.
     std::optional<uint32_t> makesChunk = {}, hasChunk = {};
   };
   struct Reduction {
@@ -57,14 +57,14 @@ private:
   void addReducedShards();
   void addHostCopies();
   void addValueCopy(FetchStartOp fetch);
-  /// The index among all operations of a call.
+  /// The index of a call among all operations.
   uint32_t toOperation(uint32_t call) const { return operationOfCall[call]; }
-  /// The position among all operations behind this many calls, before a pause and updates that
-  /// stand there.
+  /// The position, among all operations, after this many calls and before the pause and updates
+  /// that follow them.
   uint32_t toPosition(uint32_t numCalls) const {
     return numCalls == 0 ? 0 : positionBehindCall[numCalls - 1];
   }
-  /// Where a reduction's input is complete.
+  /// The position at which a reduction's input is complete.
   uint32_t toPosition(const Reduction &reduction) const {
     return reduction.copyIn ? *reduction.copyIn + 1 : toPosition(reduction.ready);
   }
@@ -89,8 +89,8 @@ private:
       callsBefore;                    // of copies of values: the number of calls
   std::vector<CopyBounds> copyBounds; // by copy of the result
   llvm::DenseSet<size_t> storedRanges; // of values that are copied to the host
-  std::vector<uint32_t> operationOfCall, positionBehindCall; // the latter behind copies of chunks
-  llvm::DenseMap<mlir::Operation *, uint32_t> operationOfReader; // with the norm
+  std::vector<uint32_t> operationOfCall, positionBehindCall; // the latter after copies of chunks
+  llvm::DenseMap<mlir::Operation *, uint32_t> operationOfReader; // including the norm
 };
 
 } // namespace fsdp

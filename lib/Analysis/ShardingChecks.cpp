@@ -1,4 +1,4 @@
-//===- ShardingChecks.cpp - What must hold of groups and collectives ------===//
+//===- ShardingChecks.cpp - Checks of groups and collectives --------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
 
@@ -17,7 +17,7 @@ using aten::CallOp;
 
 namespace {
 
-/// One gather and how far it has come.
+/// One gather and its reshard, if any.
 struct Gather {
   AllGatherStartOp start;
   ReshardOp reshard;
@@ -30,7 +30,7 @@ struct GroupState {
   UpdateOp update;
 };
 
-/// A value that is or is a view of a gathered parameter.
+/// A gathered parameter, or a view of it.
 struct FullParam {
   AllGatherStartOp gather;
   unsigned position;
@@ -70,7 +70,7 @@ private:
 
 } // namespace
 
-/// What a handle stands for, for people.
+/// The operation that a handle belongs to, for messages.
 static std::string describeStart(Operation *start) {
   auto collective = dyn_cast<CollectiveOpInterface>(start);
   if (!collective)
@@ -103,8 +103,8 @@ LogicalResult Checker::checkWait(Operation &op) {
 // Gathers
 //===----------------------------------------------------------------------===//
 
-/// A shard is encoded once, before its update. Gathers of encoded shards take its result, as their
-/// types say.
+/// A shard is encoded once, before its update. The types guarantee that gathers of encoded shards
+/// take the result.
 LogicalResult Checker::visit(EncodeOp encode) {
   FlatSymbolRefAttr group = encode.getSource().getType().getGroup();
   GroupState &state = getState(group);
@@ -194,7 +194,7 @@ LogicalResult Checker::checkUses(Operation &op) {
 // Updates, reads and the end
 //===----------------------------------------------------------------------===//
 
-/// What else must hold of updates ReductionChecks.cpp says, that they update groups too.
+/// ReductionChecks.cpp checks all else about updates, also that they update groups.
 LogicalResult Checker::visit(UpdateOp update) {
   if (!step.groupByName.contains(update.getTargetAttr().getAttr()))
     return success();
@@ -225,7 +225,7 @@ LogicalResult Checker::visit(ReadOp read) {
               step.getMesh(group), "the mesh is declared here");
 }
 
-/// Nothing else writes what an operator made: the copy reads it until its wait.
+/// No other operation writes the stored value: the copy reads it until its wait.
 LogicalResult Checker::visit(StoreStartOp start) {
   Value stored = start.getValue();
   Operation *maker = stored.getDefiningOp();
@@ -238,7 +238,7 @@ LogicalResult Checker::visit(StoreStartOp start) {
               "made here");
 }
 
-/// A group that is still gathered has not been updated: updates expect the reshard.
+/// A group that is still gathered was not updated: updates require the reshard.
 LogicalResult Checker::checkEnd() {
   for (Operation *start : starts)
     if (!waits.contains(getStartedHandle(*start)))
@@ -277,14 +277,15 @@ LogicalResult fsdp::checkGroups(Step &step, StringRef label) {
   if (step.meshes.empty())
     return step.module.emitError(label)
            << ": the module has no mesh; run fsdp-group-parameters first";
-  // Meshes that differ in ranks, or a parameter in two groups: Step::collect has seen that.
+  // Step::collect has diagnosed meshes of different ranks and parameters in two groups.
   for (ParamOp param : step.params)
     if (!step.memberByParam.contains(param.getSymNameAttr()))
       return param.emitError(label) << ": parameter @" << param.getSymName() << " is in no group";
   return success();
 }
 
-/// Batch normalisation whose schema does not say so: in training it writes to its statistics.
+/// Batch normalisation in training mode writes to its statistics, though its schema does not say
+/// so.
 static bool writesStatistics(CallOp call) {
   static constexpr llvm::StringLiteral kNames[] = {"native_batch_norm",      "batch_norm",
                                                    "_batch_norm_impl_index", "cudnn_batch_norm",
@@ -305,7 +306,7 @@ LogicalResult fsdp::checkFunctional(CallOp call, StringRef label) {
                                << "' mutates an argument; a step is functional";
 }
 
-/// What the step takes are fsdp.input and fsdp.shard.
+/// The inputs of the step are fsdp.input and fsdp.shard.
 static LogicalResult checkNoArguments(Step &step) {
   if (step.function.getNumArguments() == 0)
     return success();
@@ -313,7 +314,7 @@ static LogicalResult checkNoArguments(Step &step) {
          << step.function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
 }
 
-/// Groups are as they are asked to be, or say why not.
+/// Groups meet the user's requests or have a reason.
 static LogicalResult checkRequests(Step &step) {
   for (GroupOp group : step.groups)
     if (std::optional<std::string> open = explainOpen(step, group))
@@ -321,7 +322,7 @@ static LogicalResult checkRequests(Step &step) {
   return success();
 }
 
-/// The module says how many microbatches the step has.
+/// The module's attribute matches the number of microbatches in the step.
 static LogicalResult checkMicrobatches(Step &step) {
   int64_t last = 0;
   for (auto call : step.getBody().getOps<CallOp>())

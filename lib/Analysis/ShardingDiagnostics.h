@@ -7,11 +7,11 @@
 
 namespace fsdp {
 
-/// Diagnoses `op`, with a note at `other` unless that is null.
+/// Diagnoses `op`, with a note at `other` unless `other` is null.
 mlir::LogicalResult fail(mlir::Operation *op, const llvm::Twine &message, mlir::Operation *other,
                          llvm::StringRef note);
 
-/// S7: a parameter that lies whole on the rank is read in its own dtype.
+/// S7: a parameter that is whole on the rank is read in its own dtype.
 mlir::LogicalResult checkOwnDtype(mlir::Operation *op, mlir::Value value, ParamOp param);
 
 } // namespace fsdp

@@ -1,4 +1,4 @@
-//===- SharedState.cpp - That the steps of a program have one state --------===//
+//===- SharedState.cpp - Checks of a program's shared state ---------------===//
 
 #include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Program.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace fsdp;
 
 namespace {
-/// Compares what one step declares with what the first one does.
+/// Compares the declarations of one step with those of the first one.
 class Comparison {
 public:
   Comparison(Step &step, Step &first, bool isPlanned)
@@ -18,7 +18,7 @@ public:
   LogicalResult run();
 
 private:
-  /// The error that `what`, which `own` declares, is not what `other` of the first step declares.
+  /// Diagnoses that `what`, as declared by `own`, differs from `other` of the first step.
   LogicalResult differs(Operation *own, const Twine &what, Operation *other);
   LogicalResult checkOptimizer();
   LogicalResult check(ParamOp own, ParamOp other);
@@ -64,8 +64,8 @@ LogicalResult Comparison::check(ParamOp own, ParamOp other) {
   return differs(own, "type and training of parameter @" + own.getSymName(), other);
 }
 
-/// Compares what a group says of the state that the steps share. Each step decides for itself when
-/// it gathers and reshards the group: that may differ.
+/// Compares the state of a group that the steps share. Each step decides for itself when it gathers
+/// and reshards the group.
 LogicalResult Comparison::check(GroupOp own, GroupOp other) {
   std::string name = ("group @" + own.getSymName()).str();
   if (own.getSymName() != other.getSymName() || own.getParamsAttr() != other.getParamsAttr())
@@ -122,8 +122,8 @@ LogicalResult Comparison::run() {
   return success();
 }
 
-/// True if a sample of one step is one of the other, too: inputs have equal types but for their
-/// first dimension, which counts samples.
+/// True if both steps have the same samples: inputs have equal types except for the first
+/// dimension, which counts samples.
 static bool haveEqualSamples(Step &step, Step &other) {
   auto getSamples = [](Step &of) {
     SmallVector<std::tuple<StringRef, Type, ArrayRef<int64_t>>> samples;
@@ -136,8 +136,8 @@ static bool haveEqualSamples(Step &step, Step &other) {
   return getSamples(step) == getSamples(other);
 }
 
-/// A program holds its steps and what these have in common. Nothing reads other operations or
-/// attributes of it: they are refused.
+/// A program holds steps and common attributes only. Other operations and attributes would have no
+/// effect: they are refused.
 static LogicalResult checkOnlySteps(ModuleOp program) {
   for (Operation &op : *program.getBody())
     if (!isa<ModuleOp>(op))

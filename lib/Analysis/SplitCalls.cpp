@@ -1,4 +1,4 @@
-//===- SplitCalls.cpp - Calls that are several others ----------------------===//
+//===- SplitCalls.cpp - Calls as several simpler calls --------------------===//
 
 #include "fsdp/Analysis/SplitCalls.h"
 
@@ -33,10 +33,10 @@ bool fsdp::isLossOfRows(CallOp call) {
          });
 }
 
-/// How many chunks a tensor of so many rows is summed in; 0 for none. Each is one thread block's of
-/// a GPU, whose threads have a vector of each row or a few: about as many as such a device runs at
-/// once. They have enough rows that what the chunks' sums take is little beside the tensor, and few
-/// enough for a sum of one after another.
+/// The number of chunks for a sum over this many rows; 0 for no split. One thread block of a GPU
+/// sums a chunk, with one or a few vectors of each row per thread. There are about as many chunks
+/// as blocks run at once. A chunk has enough rows for its sum to be small beside the tensor, and
+/// few enough for a sequential sum.
 static int64_t chooseChunks(int64_t rows, int64_t columns) {
   constexpr int64_t kNumbersAtOnce = 1 << 20, kBlocksAtOnce = 128, kLeastRows = 8, kMostRows = 64,
                     kLeastColumns = 32;
@@ -86,14 +86,14 @@ bool fsdp::isLargeSumOfColumns(CallOp call) { return matchLargeSumOfColumns(call
 namespace {
 /// native_layer_norm, _fused_rms_norm, or a backward of these.
 struct Norm {
-  bool isBackward = false, isRms = false; // which moves no mean, and has no bias
+  bool isBackward = false, isRms = false; // an RMS norm has no mean and no bias
   SumOfColumns size;
   bool hasWeight = false, hasBias = false;
   Attribute epsilon; // of a forward
 };
 } // namespace
 
-/// The results that a backward's mask leaves out have no type of a tensor.
+/// Results that a backward's mask leaves out do not have a tensor type.
 static std::optional<Norm> matchNorm(CallOp call) {
   Norm norm;
   const StringRef callee = call.getCallee();
@@ -102,7 +102,7 @@ static std::optional<Norm> matchNorm(CallOp call) {
   if (callee != "native_layer_norm.default" && callee != "native_layer_norm_backward.default" &&
       callee != "_fused_rms_norm.default" && callee != "_fused_rms_norm_backward.default")
     return std::nullopt;
-  // The schemas' places.
+  // Argument positions in the schemas.
   const size_t shape = norm.isBackward ? 2 : 1;
   const size_t weight = norm.isBackward ? (norm.isRms ? 4 : 5) : 2, bias = weight + !norm.isRms;
   ArrayAttr arguments = call.getArgs();
@@ -140,7 +140,7 @@ static std::optional<Norm> matchNorm(CallOp call) {
 bool fsdp::isNorm(CallOp call) { return matchNorm(call).has_value(); }
 
 namespace {
-/// Adds parts one after another.
+/// Adds parts in sequence.
 class Splitter {
 public:
   explicit Splitter(CallOp call) : call(call), builder(call.getContext()) {
@@ -153,7 +153,7 @@ public:
   SplitCall splitNormBackward(const Norm &norm);
 
 private:
-  /// The first result. `arguments`: null at the places of operands.
+  /// Returns the first result. `arguments` has null at the positions of operands.
   unsigned add(StringRef callee, ArrayRef<unsigned> operands, ArrayRef<Attribute> arguments,
                TypeRange types) {
     SplitCall::Part &part = made.parts.emplace_back();
@@ -167,7 +167,7 @@ private:
   }
   Attribute integer(int64_t value) { return builder.getI64IntegerAttr(value); }
   Attribute integers(ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); }
-  /// One number for each row.
+  /// The type with one element per row.
   RankedTensorType ofRows(RankedTensorType type) {
     SmallVector<int64_t> shape(type.getShape());
     shape.back() = 1;
@@ -181,7 +181,7 @@ private:
                {nullptr, integers(-1), builder.getBoolAttr(true), builder.getUnitAttr()},
                ofRows(type));
   }
-  /// add, sub or mul.
+  /// Adds an add, sub or mul.
   unsigned addOf(StringRef callee, unsigned a, unsigned b, RankedTensorType type) {
     SmallVector<Attribute> arguments{nullptr, nullptr};
     if (callee != "mul.Tensor")
@@ -216,7 +216,7 @@ SplitCall Splitter::splitLoss() {
   if (ignored >= 0) {
     unsigned isIgnored = add("eq.Scalar", targets, {nullptr, integer(ignored)},
                              RankedTensorType::get(type.getShape(), builder.getI1Type()));
-    ignored = std::numeric_limits<int64_t>::min(); // no target that is wrong becomes one ignored
+    ignored = std::numeric_limits<int64_t>::min(); // invalid targets must not become ignored ones
     targets =
         add("masked_fill.Scalar", {targets, isIgnored}, {nullptr, nullptr, integer(ignored)}, type);
   }
@@ -259,15 +259,14 @@ SplitCall Splitter::splitSum() {
   return std::move(made);
 }
 
-/// The sum of each column of a value whose numbers have dtype `element`, as a result of `type`. It
-/// ends in a view: a cast that is the last call would be taken for one of the gradient's
-/// (GradientRounding.h).
+/// The sum of each column of a value of dtype `element`, as a result of `type`. The last call is a
+/// view: a cast would be taken for one of the gradient's (GradientRounding.h).
 unsigned Splitter::addSumOfColumns(unsigned value, Type element, const SumOfColumns &sum,
                                    RankedTensorType type) {
   const int64_t chunks = chooseChunks(sum.rows, sum.columns);
   Type f32 = builder.getF32Type();
   const SmallVector<int64_t> cut{chunks, sum.rows / chunks, sum.columns};
-  auto addSum = [&](int64_t dimension, ArrayRef<int64_t> shape) { // not to be split itself
+  auto addSum = [&](int64_t dimension, ArrayRef<int64_t> shape) { // must not be split itself
     value = add("sum.dim_IntList", value,
                 {nullptr, integers(dimension), builder.getBoolAttr(false), TypeAttr::get(f32)},
                 RankedTensorType::get(shape, f32));
@@ -279,7 +278,7 @@ unsigned Splitter::addSumOfColumns(unsigned value, Type element, const SumOfColu
   return add("view.default", value, {nullptr, integers(type.getShape())}, type);
 }
 
-/// The value itself where it has this dtype.
+/// Returns the value itself if it has this dtype already.
 unsigned Splitter::addCast(unsigned value, RankedTensorType type, Type element) {
   if (type.getElementType() == element)
     return value;
@@ -324,7 +323,7 @@ SplitCall Splitter::splitNorm(const Norm &norm) {
 }
 
 SplitCall Splitter::splitNormBackward(const Norm &norm) {
-  constexpr unsigned kGradient = 0, kNumbers = 1, kMean = 2; // not of an RMS norm
+  constexpr unsigned kGradient = 0, kNumbers = 1, kMean = 2; // the mean only of a layer norm
   const unsigned rstd = norm.isRms ? 2 : 3, weight = rstd + 1;
   Type f32 = builder.getF32Type();
   RankedTensorType type = getType(call.getOperand(kNumbers));
@@ -354,7 +353,7 @@ SplitCall Splitter::splitNormBackward(const Norm &norm) {
   return std::move(made);
 }
 
-/// Of the last of several dimensions, which the result does not have.
+/// True for a reduction of the last of several dimensions that drops it.
 static bool isSumOfRows(CallOp call) {
   const StringRef callee = call.getCallee();
   if ((callee != "sum.dim_IntList" && callee != "mean.dim" && callee != "logsumexp.default") ||

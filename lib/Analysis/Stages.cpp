@@ -1,4 +1,4 @@
-//===- Stages.cpp - Stages whose microbatches are interleaved -------------===//
+//===- Stages.cpp - Stages with interleaved microbatches ------------------===//
 
 #include "fsdp/Analysis/Stages.h"
 
@@ -49,11 +49,11 @@ public:
   LogicalResult run();
 
 private:
-  /// What the walk knows of one microbatch.
+  /// The state of the walk in one microbatch.
   struct Current {
-    unsigned forward = 0; // the stage that runs
+    unsigned forward = 0; // the current stage
     std::optional<unsigned> backward;
-    CallOp begin; // the call that began the forward's stage
+    CallOp begin; // the first call of the forward's stage
   };
 
   LogicalResult collectModules();
@@ -75,9 +75,9 @@ private:
   ModuleTree tree;
   SmallVector<Current> microbatches;
   DenseMap<const Module *, unsigned> stageOfName;             // by the module that begins the stage
-  DenseMap<const Module *, SmallVector<unsigned>> groupsOf;   // by a module that the group names
-  DenseMap<StringAttr, std::optional<unsigned>> namedOf;      // by path of a module
-  DenseMap<StringAttr, SmallVector<unsigned>> groupsByModule; // likewise
+  DenseMap<const Module *, SmallVector<unsigned>> groupsOf;   // by a module of the group
+  DenseMap<StringAttr, std::optional<unsigned>> namedOf;      // by module path
+  DenseMap<StringAttr, SmallVector<unsigned>> groupsByModule; // by module path
   DenseMap<Attribute, unsigned> stageOfScope;                 // or kSeveral
   SmallVector<CallOp> firstOfGroup;                           // by group: its first call
   DenseMap<Value, StringAttr> paramOf;                        // of reads and their views
@@ -85,7 +85,7 @@ private:
 };
 } // namespace fsdp
 
-/// There are two stages or more, and no module begins two.
+/// There are at least two stages, and no module begins two.
 LogicalResult StageFinder::collectModules() {
   if (stages.names.size() < 2)
     return step.module.emitError("order 1f1b has ")
@@ -100,7 +100,7 @@ LogicalResult StageFinder::collectModules() {
   return success();
 }
 
-/// The stage that is named by the module or by the innermost one around it.
+/// The stage named by the module or by its innermost parent that names one.
 std::optional<unsigned> StageFinder::findNamed(StringAttr module) {
   auto [it, isNew] = namedOf.try_emplace(module);
   if (isNew)
@@ -139,7 +139,7 @@ LogicalResult StageFinder::visitForward(CallOp call) {
   return failure(failed(visitGroups(call, stage)) || failed(visitParams(call, stage)));
 }
 
-/// A group is gathered and reduced by the hooks of one stage.
+/// The hooks of one stage gather and reduce a group.
 LogicalResult StageFinder::visitGroups(CallOp call, unsigned stage) {
   auto [it, isNew] = groupsByModule.try_emplace(call.getModuleAttr());
   if (isNew)
@@ -199,7 +199,7 @@ LogicalResult StageFinder::visitBackward(CallOp call) {
   std::optional<unsigned> &current = microbatches[call.getMicrobatch()].backward;
   if (!current)
     current = stages.size() - 1;
-  // The root module's operations are those of no stage: the loss, or copies of whole gradients.
+  // Operations of the root module belong to no stage: the loss, or copies of whole gradients.
   auto known = stageOfScope.find(getScope(call));
   bool isKnown =
       !call.getModule().empty() && known != stageOfScope.end() && known->second != kSeveral;

@@ -1,4 +1,4 @@
-//===- StateCopies.cpp - Optimizer state that lies on the host ------------===//
+//===- StateCopies.cpp - Host copies of optimizer state -------------------===//
 
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/IR/OptimizerOptions.h"
@@ -45,7 +45,7 @@ private:
   LogicalResult visit(UpdateOp update);
   LogicalResult visit(StoreStateStartOp store);
   LogicalResult checkStored();
-  /// Diagnoses `op` of a group, with a note at `other` unless that is null.
+  /// Diagnoses `op` of a group, with a note at `other` unless `other` is null.
   LogicalResult fail(Operation *op, StringRef group, StringRef message, Operation *other,
                      StringRef note) {
     InFlightDiagnostic diag = op->emitError("S6: the optimizer state of group @")
@@ -59,7 +59,7 @@ private:
   }
 
   Step &step;
-  bool hasState = false;                          // of the optimizer
+  bool hasState = false;                          // the optimizer has states
   DenseMap<Attribute, FetchStateStartOp> fetches; // by group
   DenseMap<Value, UpdateOp> updates;              // by state
   DenseMap<Value, StoreStateStartOp> stores;      // by state
@@ -101,7 +101,7 @@ LogicalResult Checker::visit(StoreStateStartOp store) {
   return fail(store, store.getGroup(), " is stored twice", known->second, "stored here");
 }
 
-/// That every start is waited for is S2.
+/// S2 checks that every start has a wait.
 LogicalResult Checker::checkStored() {
   for (auto update : step.getBody().getOps<UpdateOp>())
     if (update.getState() && !stores.contains(update.getState()))

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// Takes `op` as the only one of its kind, or diagnoses the second.
+/// Stores `op` as the only one of its kind, or diagnoses the second.
 template <typename OpT> static LogicalResult takeOnly(OpT op, OpT &only, StringRef what) {
   if (!only) {
     only = op;
@@ -18,7 +18,7 @@ template <typename OpT> static LogicalResult takeOnly(OpT op, OpT &only, StringR
   return diag;
 }
 
-/// Of all axes together.
+/// The product of all axes' sizes.
 static int64_t countRanks(MeshOp mesh) {
   int64_t ranks = 1;
   for (int64_t size : mesh.getSizes())
@@ -93,7 +93,7 @@ NormAxes Step::getNormAxes() {
   return {mesh, llvm::to_vector<2>(mesh.getAxes()), getWorldSize()};
 }
 
-/// The norm is the only tensor that is reduced.
+/// The norm is the only tensor in a collective.
 MeshOp Step::getMesh(CollectiveOpInterface start) {
   FlatSymbolRefAttr group = start.getCollectiveGroup();
   return group ? getMesh(groups[groupByName.lookup(group.getAttr())]) : getNormAxes().mesh;

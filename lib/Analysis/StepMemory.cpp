@@ -1,4 +1,4 @@
-//===- StepMemory.cpp - The memory of one step, analysed ------------------===//
+//===- StepMemory.cpp - Memory analysis of one step -----------------------===//
 
 #include "fsdp/Analysis/StepMemory.h"
 

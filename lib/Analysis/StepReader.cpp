@@ -1,4 +1,4 @@
-//===- StepReader.cpp - Where a scheduled step's events are ---------------===//
+//===- StepReader.cpp - Positions of a scheduled step's events ------------===//
 
 #include "StepReader.h"
 
@@ -27,7 +27,7 @@ void StepReader::visit(AllGatherStartOp start) {
 
 void StepReader::visit(ReduceScatterStartOp start) {
   if (!start.getCoalesced()) {
-    // The inputs of the whole bucket are made before its first start.
+    // The inputs of the whole bucket are ready before its first start.
     int64_t copiedBytes = 0;
     ReduceScatterStartOp member = start;
     do {
@@ -47,7 +47,7 @@ void StepReader::visit(ReduceScatterStartOp start) {
       {start, indexOf(start.getGroupAttr()), getNumOperations(), numReductionBuckets - 1});
 }
 
-/// True if it is launched together with others, which have been read as well.
+/// True if it shares a launch with other reductions, which have been read as well.
 bool StepReader::isInBucket(const Reduction &reduction) const {
   size_t index = &reduction - reductions.data();
   auto isOther = [&](size_t other) {
@@ -60,14 +60,14 @@ void StepReader::visit(ReduceScatterWaitOp wait) {
   Reduction &reduction = reductions[reductionOf.lookup(wait.getStart())];
   bool isLaunchedHere = reduction.launch == getNumOperations();
   if (isLaunchedHere && isInBucket(reduction)) {
-    // Its members may be waited for one by one, but are all there from the launch on.
+    // Members may have separate waits, but all are live from the launch on.
     addOperation(nullptr);
     isLaunchedHere = false;
   }
   enter(isLaunchedHere ? EventOrder::Reduction : EventOrder::ReductionWait);
   reduction.wait = getNumOperations();
   reduction.waitPosition = position;
-  // A gradient that is read later outlives the problem's reduction.
+  // A gradient that is read later outlives the reduction in the problem.
   for (size_t part : memory.ranges.lookup(reduction.start).drop_back())
     if (getRange(part).last > position) {
       addOperation(nullptr);
@@ -79,28 +79,28 @@ void StepReader::visit(ReshardOp reshard) {
   Gather &gather = gathers[gatherOf.lookup(reshard.getStart())];
   enter(EventOrder::Reshard);
   if (gather.wait == getNumOperations())
-    addOperation(nullptr); // nothing runs while it is gathered
+    addOperation(nullptr); // a pause for the gather
   gather.last = getNumOperations() - 1;
 }
 
 void StepReader::visit(AllGatherWaitOp wait) {
   enter(EventOrder::Gather);
   gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
-  // The chunk is still there when all of the gathered copy is.
+  // The chunk is still live when the gathered copy is complete.
   if (CollectiveOpInterface(wait.getStart()).getNeighbours())
     addOperation(nullptr);
   if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
     addOperation(wait, bytes);
 }
 
-/// On one rank the update reads what is copied here.
+/// On one rank the update reads the packed copy.
 void StepReader::visitPack(Operation *pack) {
   if (int64_t bytes = getCopiedBytes(memory.ranges.lookup(pack)); bytes > 0)
     addOperation(pack, bytes);
 }
 
-/// The copy to whose start, wait or way back an operation belongs. Copies of state are known by the
-/// handle of their fetch; that of a value begins with its store.
+/// The host copy that an operation belongs to: its starts and waits, both ways. Copies of state are
+/// found by the handle of their fetch; copies of a value begin with its store.
 ScheduledHostCopy &StepReader::followHostCopy(StepOpInterface op) {
   auto known = hostCopyOf.end();
   for (Value value : llvm::concat<Value>(op->getResults(), op->getOperands()))
@@ -139,7 +139,7 @@ void StepReader::visitHostCopy(StepOpInterface op) {
   }
 }
 
-/// What a value's fetch brings is read for the last time where its range ends.
+/// The last reader of a fetched value is where its range ends.
 void StepReader::endHostCopies() {
   for (ScheduledHostCopy &copy : result.hostCopies)
     if (!copy.update)
@@ -162,8 +162,8 @@ void StepReader::noteReaders(Operation &op, aten::Phase phase) {
   }
 }
 
-/// The first that reads a reduced shard: its update, the norm of all gradients, or what adds it to
-/// other microbatches' ones.
+/// The first reader of a reduced shard: its update, the norm of all gradients, or the sum with
+/// other microbatches' shards.
 void StepReader::noteReader(Operation &op) {
   for (Value operand : op.getOperands())
     if (ReduceScatterStartOp start = getReductionOf(operand)) {
@@ -210,7 +210,7 @@ void StepReader::read(Operation &op) {
   }
 }
 
-/// A view that something is kept for until here, behind events at this position.
+/// A view up to which a buffer is live, after events at this position.
 void StepReader::visitOther() {
   if (endsAt[position] && order != EventOrder::None)
     addOperation(nullptr);

@@ -1,6 +1,6 @@
 //===- StepReader.h - A scheduled step as problem and plan -------*- C++ -*-===//
 //
-// StepReader.cpp takes in the operations, ScheduledStep.cpp writes what follows from them.
+// StepReader.cpp reads the operations, ScheduledStep.cpp writes the problem and the plan.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,11 +14,11 @@
 
 namespace fsdp {
 
-/// The order of events at one position of a problem. A gather's wait may stand on either side of
-/// the next gather's start: on one lane that makes no difference.
+/// The order of events at one position of a problem. A gather's wait may come before or after the
+/// next gather's start: on one lane that makes no difference.
 enum class EventOrder { None, StoreWait, Reshard, ReductionWait, Reduction, Gather, Fetch };
 
-/// Walks a scheduled step and notes what its events are at, then writes problem and plan of that.
+/// Walks over a scheduled step, notes the positions of its events, then writes problem and plan.
 class StepReader {
 public:
   StepReader(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
@@ -53,13 +53,13 @@ private:
     builder.add(op, copiedBytes);
     order = EventOrder::None;
   }
-  /// An event of this kind follows; a pause lets it come after later kinds.
+  /// Notes an event of this kind. A pause separates it from preceding events of a later kind.
   void enter(EventOrder next) {
     if (next < order)
       addOperation(nullptr);
     order = next;
   }
-  /// Takes in the next operation of the step.
+  /// Reads the next operation of the step.
   void read(mlir::Operation &op);
   void noteReaders(mlir::Operation &op, aten::Phase phase);
   void noteReader(mlir::Operation &op);
@@ -86,7 +86,7 @@ private:
   ProblemBuilder builder;
   ScheduledStep result;
   std::vector<uint8_t> endsAt; // by position: a range of the problem's operations ends here
-  /// By position: the last operation that is not behind it.
+  /// By position: the last operation up to it.
   std::vector<uint32_t> operationAt;
   std::vector<uint32_t> lastReader; // by storage: the last operation that touches it
   int64_t position = 0;
@@ -94,7 +94,7 @@ private:
   std::vector<Gather> gathers;
   std::vector<Reduction> reductions;
   llvm::DenseMap<mlir::Operation *, size_t> gatherOf, reductionOf; // by start
-  llvm::DenseMap<mlir::Value, size_t> hostCopyOf; // by handles and by what is copied
+  llvm::DenseMap<mlir::Value, size_t> hostCopyOf;                  // by handles and copied values
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
   std::vector<uint32_t> splitBucketOf; // by reduction
 };

@@ -1,4 +1,4 @@
-//===- StepStorage.cpp - Which values of a step share memory --------------===//
+//===- StepStorage.cpp - Storages of a step's values ----------------------===//
 
 #include "fsdp/Analysis/StepStorage.h"
 
@@ -31,13 +31,13 @@ private:
   const GroupTable &groups;
 };
 
-/// False for what operators of the model make, the bulk of a step, and for inputs and constants.
+/// False for results of the model's operators (the bulk of a step), for inputs and for constants.
 static bool isOfGroup(BufferCategory category) {
   return category != BufferCategory::Activation && category != BufferCategory::Input &&
          category != BufferCategory::Constant;
 }
 
-/// The bytes of what an operation makes of a group that is no tensor.
+/// The size of an operation's result that belongs to a group and is no tensor.
 static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   switch (category) {
   case BufferCategory::Gathered:
@@ -51,12 +51,12 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   case BufferCategory::Chunk:
     return group.getChunkBytes();
   default:
-    return group.getFetchedBytes(); // what updates take from the host
+    return group.getFetchedBytes(); // that updates read from the host
   }
 }
 
-/// The dtype of a shard that an operation makes, or that a copy brings from the host; null of other
-/// values.
+/// The dtype of a shard that an operation yields, or that a copy fetches from the host; null for
+/// other values.
 static Type getOwnDtype(OpResult value) {
   Operation *op = value.getOwner();
   if (auto shard = dyn_cast<ShardType>(value.getType()))
@@ -66,14 +66,15 @@ static Type getOwnDtype(OpResult value) {
   return shard ? shard.getElementType() : Type();
 }
 
-/// The tensor that an operation makes, or that a copy brings from the host; null of other values.
+/// The tensor that an operation yields, or that a copy fetches from the host; null for other
+/// values.
 static RankedTensorType getMadeTensor(OpResult value) {
   auto fetch = dyn_cast<FetchStartOp>(value.getOwner());
   return dyn_cast<RankedTensorType>(fetch ? fetch.getValueType() : value.getType());
 }
 
-/// With `whole` the value is a part of that: of a flat gather. In the per-param layout the parts
-/// are copied out.
+/// With `whole` the value is a part of that storage: of a flat gather. In the per-param layout the
+/// parameters are copied out.
 void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Value whole) {
   Storage storage{
       .category = category, .owner = value.getOwner(), .index = value.getResultNumber()};

@@ -48,7 +48,7 @@ bool fsdp::areInverse(CallOp view, CallOp next) {
          view.getCallee() == next.getCallee() && view.getArgs() == next.getArgs();
 }
 
-/// `none` of the arguments that say nothing more than the types do: no pinned memory, no format.
+/// Arguments that the types do not determine must be `none`: no pinned memory, no memory format.
 bool fsdp::isCastToFloat(CallOp call) {
   constexpr unsigned kDtype = 1, kPinned = 4, kFormat = 6, kCount = 7;
   ArrayAttr arguments = call.getArgs();

@@ -34,12 +34,12 @@ Value Arithmetic::rsqrt(Value x) const {
   return instruction("llvm.nvvm.rsqrt.approx.f", x);
 }
 
-/// 2^n 2^f with n + f = x / ln 2, whose second factor is an instruction, within 2^-22 of itself.
-/// Beyond what n can be it is left to that factor, whose result is then 0 or infinite, or makes the
-/// product so small that it is rounded.
+/// 2^n 2^f with n + f = x / ln 2. 2^f is an instruction, with a relative error of 2^-22. Where n is
+/// out of range, f takes the rest: 2^f is then 0 or infinite, or the product is denormal and
+/// rounded.
 Value Arithmetic::expOnGpu(Value x) const {
   Value bounded = make<arith::MaxNumFOp>(make<arith::MinNumFOp>(x, number(88)), number(-87));
-  // Rounds to a whole number, which is left in the lowest bits, as the exponent of 2^n.
+  // Rounds to an integer, whose lowest bits then hold the exponent of 2^n.
   Value shift = number(12582912.0 + 127);
   Value shifted = fma(bounded, number(1.4426950408889634), shift);
   Value n = sub(shifted, shift);
@@ -50,15 +50,15 @@ Value Arithmetic::expOnGpu(Value x) const {
   return mul(instruction("llvm.nvvm.ex2.approx.ftz.f32", f), power);
 }
 
-/// x = n ln 2 + r with ln 2 in two parts, a polynomial in r, and 2^n by two factors, each of which
-/// is a normal number. Source of the coefficients: Shibata and Petrogalli, SLEEF (expf_u10).
+/// x = n ln 2 + r with ln 2 in two parts, a polynomial in r, and 2^n as a product of two normal
+/// numbers. Source of the coefficients: Shibata and Petrogalli, SLEEF (expf_u10).
 Value Arithmetic::exp(Value x) const {
   if (processor == Processor::Gpu)
     return expOnGpu(x);
   using Predicate = arith::CmpFPredicate;
-  // Out of these bounds the result is 0 or infinite, whatever n is; a NaN stays in r.
+  // Outside of these bounds the result is 0 or infinite for any n; a NaN stays in r.
   Value bounded = make<arith::MaxNumFOp>(make<arith::MinNumFOp>(x, number(110)), number(-110));
-  // Rounds to the nearest whole number: what is below 1 leaves the mantissa.
+  // Rounds to the nearest integer: fractional bits leave the mantissa.
   Value shift = number(12582912.0);
   Value n = sub(add(mul(bounded, number(1.4426950408889634)), shift), shift);
   Value r = fma(n, number(-0.693145751953125), x);
@@ -83,7 +83,7 @@ Value Arithmetic::exp(Value x) const {
 Value Arithmetic::log(Value x) const {
   Type i32 = IntegerType::get(x.getContext(), 32);
   Value bits = make<arith::BitcastOp>(i32, x);
-  // The mantissa's bits from the root of 1/2 on, so that the exponent is rounded.
+  // The offset of the bits from those of the root of 1/2, so that the exponent is rounded.
   Value above = make<arith::SubIOp>(bits, integer(0x3f3504f3));
   Value exponent = make<arith::ShRSIOp>(above, integer(23));
   Value mantissa =
@@ -101,7 +101,7 @@ Value Arithmetic::log(Value x) const {
 }
 
 Value Arithmetic::tanh(Value x) const {
-  // Near 0 the difference below would lose digits: the Taylor series to x^11.
+  // Near 0 the difference below would cancel: use the Taylor series to x^11.
   Value square = mul(x, x);
   Value series =
       polynomial(square, {-1382.0 / 155925, 62.0 / 2835, -17.0 / 315, 2.0 / 15, -1.0 / 3, 1.0});

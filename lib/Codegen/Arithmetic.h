@@ -10,8 +10,8 @@
 
 namespace fsdp::codegen {
 
-/// Writes operations on f32 numbers and bools at a builder's place. None of them is contracted or
-/// reordered.
+/// Writes operations on f32 scalars and bools at a builder's insertion point. LLVM may neither fuse
+/// nor reorder them.
 class Arithmetic {
 public:
   using Value = mlir::Value;
@@ -37,11 +37,11 @@ public:
   Value compare(mlir::arith::CmpFPredicate predicate, Value a, Value b) const {
     return make<mlir::arith::CmpFOp>(predicate, a, b);
   }
-  /// exp(x), within 1 ulp; on GPUs within 2^-21 of itself. 0 below -104.
+  /// exp(x), within 1 ulp; on GPUs with a relative error of 2^-21. 0 below -104.
   Value exp(Value x) const;
   /// log(x) of a normal number or a NaN, within 1 ulp.
   Value log(Value x) const;
-  /// a / b, where b is at least 1 (or NaN); on GPUs within 2 ulp, and 0 where b is above 2^126.
+  /// a / b for b of at least 1 (or NaN); on GPUs within 2 ulp, and 0 for b above 2^126.
   Value divByLarge(Value a, Value b) const;
   /// 1 / sqrt(x); on GPUs within 2 ulp.
   Value rsqrt(Value x) const;

@@ -18,8 +18,8 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
 
-/// Two roundings instead of a call of libm, which is what LLVM makes of a fused multiply-add for
-/// machines that have none. Exact kernels have none either.
+/// Replaces fused multiply-adds by two roundings. On machines without the instruction LLVM would
+/// call libm. Exact kernels have no fused multiply-adds.
 static void splitFma(llvm::Module &module) {
   for (llvm::Function &function : module)
     for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function)))
@@ -32,7 +32,7 @@ static void splitFma(llvm::Module &module) {
       }
 }
 
-/// The functions for one instruction set, named by it, optimized.
+/// Names the functions by an instruction set and optimizes them for it.
 static llvm::Error specialize(llvm::Module &module, const llvm::Triple &triple, StringRef cpu) {
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine =
       createCpuMachine(triple, cpu, llvm::CodeGenOptLevel::Aggressive);
@@ -52,9 +52,9 @@ static llvm::Error specialize(llvm::Module &module, const llvm::Triple &triple, 
     if (triple.isX86())
       function.addFnAttr("prefer-vector-width", cpu == "x86-64-v4" ? "512" : "256");
     function.addFnAttr(llvm::Attribute::NoUnwind);
-    // Loops stay loops: no call of memcpy.
+    // No calls of memcpy in place of loops.
     function.addFnAttr("no-builtins");
-    if (function.getName().contains(".tensors")) // whose arguments say more than their loads
+    if (function.getName().contains(".tensors")) // inlining would lose its noalias arguments
       function.addFnAttr(llvm::Attribute::NoInline);
   }
   optimize(module, **machine);

@@ -11,15 +11,15 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
 
-/// Elements of a unit of work, where a kernel may cut its domain as it likes.
+/// Elements per unit of work, if a kernel may cut its domain anywhere.
 static constexpr int64_t kChunk = 4096;
 /// Elements that are worth a thread: as in torch's loops (at::internal::GRAIN_SIZE).
 static constexpr int64_t kGrain = 32768;
-/// Numbers of a row that are computed before they are added up: as many as the first-level cache
-/// has.
+/// Elements of a row that are computed before they are summed: as many as fit in the first-level
+/// cache.
 static constexpr int64_t kMostInBuffer = 8192;
-/// How torch adds a row up: this many lanes side by side, 8 after 8 at the end; so many partial
-/// sums become one of the next level.
+/// torch's order of a row's sum: 32 lanes, reduced by eights at the end; 16 partial sums of a level
+/// become one of the next level.
 static constexpr int64_t kSumLanes = 32, kTorchLanes = 8, kSumStep = 16, kSumLevels = 4;
 
 namespace {
@@ -42,7 +42,7 @@ private:
     KernelWriter::forEach(begin, end, integer(1), body);
   }
 
-  Value buffer; // of the row that is added up; one sum is done before the next begins
+  Value buffer; // for the row that is being summed; sums do not overlap in time
 };
 } // namespace
 
@@ -66,7 +66,7 @@ CpuWork LoopWriter::writeByElements(Value begin, Value end) {
   return {outer * chunks, std::max<int64_t>(1, kGrain / std::min(inner, kChunk))};
 }
 
-/// What `columns` numbers in the buffer make, whole lanes; sums in torch's order.
+/// Combines `columns` elements of the buffer, whole lanes; sums in torch's order.
 Value LoopWriter::combineBuffer(Combine kind, int64_t columns) {
   auto lanes = VectorType::get({kSumLanes}, builder.getF32Type());
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -74,7 +74,7 @@ Value LoopWriter::combineBuffer(Combine kind, int64_t columns) {
       builder, loc, DenseElementsAttr::get(lanes, builder.getF32FloatAttr(getNeutral(kind))));
   const int64_t steps = columns / kSumLanes;
   SmallVector<Value> levels(kSumLevels, neutral);
-  // Steps from `first` on, into level 0.
+  // Adds `count` steps from `first` on to level 0.
   auto addSteps = [&](Value sum, Value first, Value count) {
     auto loop = scf::ForOp::create(
         builder, loc, integer(0), count, integer(1), ValueRange{sum},
@@ -89,7 +89,7 @@ Value LoopWriter::combineBuffer(Combine kind, int64_t columns) {
         });
     return loop.getResult(0);
   };
-  // Whole levels are unrolled: at most 256 steps are in the buffer.
+  // Whole levels are unrolled: the buffer has at most 256 steps.
   int64_t step = 0;
   for (; step + kSumStep <= steps; step += kSumStep) {
     Value sum = addSteps(levels[0], integer(step), integer(kSumStep));
@@ -118,8 +118,8 @@ Value LoopWriter::combineBuffer(Combine kind, int64_t columns) {
   return total;
 }
 
-/// Columns from `first` on are computed, then combined: so torch's order does not keep the
-/// arithmetic from vectors.
+/// Computes the columns from `first` on into the buffer, then combines them: torch's order of
+/// summation thus does not prevent vectorized arithmetic.
 Value LoopWriter::combineColumns(Combine kind, Term term, Value first, int64_t columns) {
   const int64_t whole = llvm::alignTo(columns, kSumLanes);
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -140,7 +140,7 @@ Value LoopWriter::combineColumns(Combine kind, Term term, Value first, int64_t c
       forEach(integer(begin), integer(end),
               [&](Value column) { put(column, term(column, begin)); });
     });
-  else // a long row has one segment
+  else // such a row has one segment
     forEach(integer(0), integer(columns),
             [&](Value index) { put(index, term(add(first, index), /*segment=*/0)); });
   for (int64_t rest = columns; rest < whole; ++rest)
@@ -168,7 +168,7 @@ Value LoopWriter::combineRow(Combine kind, Term term) {
   return combine(kind, result, combineColumns(kind, term, integer(columns - rest), rest));
 }
 
-/// First what is one number for the row, then all others.
+/// First values with one element per row, then all others.
 void LoopWriter::writeRow(ArrayRef<Value> bases) {
   auto loadFirst = [&](BlockArgument argument, int64_t) {
     size_t i = argument.getArgNumber();
@@ -194,7 +194,7 @@ CpuWork LoopWriter::writeByRows(Value begin, Value end) {
   return {getOuterSize() / rows, std::max<int64_t>(1, kGrain / (rows * sizes.back()))};
 }
 
-/// The rows of a chunk add to the sums of its columns one after another.
+/// Adds the rows of a chunk to the sums of its columns, one after another.
 void LoopWriter::writeChunk(Value chunk) {
   Value first = scale(chunk, shape.getChunkRows());
   forColumnSums([&](size_t i) {

@@ -12,9 +12,8 @@ struct CpuWork {
   int64_t units = 1, grain = 1;
 };
 
-/// Adds two functions to `module`: `name`, which has the form of fsdp_kernel_function, and
-/// `name`.tensors, which it calls with the tensors' addresses one by one, so that each can be said
-/// to share bytes with no other.
+/// Adds two functions to `module`: `name`, an fsdp_kernel_function, and `name`.tensors, which it
+/// calls with the tensors' addresses as separate arguments, so that each can be declared noalias.
 CpuWork writeCpuLoops(KernelOp kernel, const KernelShape &shape, llvm::StringRef name,
                       mlir::ModuleOp module);
 

@@ -10,24 +10,24 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
 
-/// Threads of a block, where a row does not need more or fewer.
+/// Threads of a block, unless rows need more or fewer.
 static constexpr int64_t kBlock = 256;
-/// Threads that share a row: at most so many, and rather not more than the first. Blocks of more do
-/// not run beside each other on a multiprocessor, and none computes while another waits for memory.
+/// The most threads of a row, preferably the first. Larger blocks do not run side by side on a
+/// multiprocessor, so that none computes while another waits for memory.
 static constexpr int64_t kManyThreads = 512, kMostThreads = 1024;
-/// Vectors of rows that several blocks at once read again from the multiprocessor's cache; of
-/// longer ones fewer are to be in the device's.
+/// The longest row, in vectors, that several blocks of a multiprocessor read again from its cache.
+/// Longer rows get the most threads, so that fewer of them are in the device's cache at once.
 static constexpr int64_t kMostReread = 8192;
-/// Vectors of a row that a thread may have, and those of all tensors that it may keep in registers.
+/// The most vectors of a row per thread, and the most that it keeps in registers for all tensors.
 static constexpr int64_t kMostVectors = 8, kMostKept = 16;
-/// Threads of a multiprocessor for which chunks of rows are cut (chooseChunks of SplitCalls.cpp): a
-/// device has all chunks at once then, and none waits for a second turn.
+/// Threads per multiprocessor for which rows are cut into chunks (chooseChunks of SplitCalls.cpp):
+/// all chunks then run at once, and none waits for a second wave.
 static constexpr int64_t kThreadsAtOnce = 1024;
-/// Sums of columns that a thread may keep in registers.
+/// The most sums of columns that a thread keeps in registers.
 static constexpr int64_t kMostSums = 32;
 
 namespace {
-/// How threads share the rows.
+/// The assignment of a block's threads to rows.
 struct RowThreads {
   int64_t ofRow = 1, rows = 1; // of a block
 };
@@ -47,18 +47,17 @@ private:
   void writeChunk(Value chunk, int64_t lanes);
   void addToColumns(size_t i, Value index, ArrayRef<Value> numbers) override;
   void ifAligned(int64_t lanes, function_ref<void(int64_t)> body);
-  /// Rows, or chunks of them, that the same threads compute.
+  /// The number of rows, or of chunks of rows, each computed by the same threads.
   int64_t getUnits() const { return getOuterSize() / std::max<int64_t>(1, shape.getChunkRows()); }
   Value combineRow(Combine kind, Term term, int64_t lanes);
   Value combineThreads(Combine kind, Value own);
-  /// Of a thread's columns of a row the first of each vector, and of its segment. What `body`
-  /// returns it is given for the next one, and the last is the result.
+  /// Receives the first column of each of the thread's vectors of a row, with its segment and the
+  /// result of the previous vector; the last result is that of the fold.
   using Fold = function_ref<Value(Value column, int64_t segment, Value known)>;
   Value foldColumns(int64_t lanes, Value initial, Fold body);
-  /// How many vectors of a segment's row each thread has, if these are written one after another; 0
-  /// for a loop.
+  /// The number of vectors of a segment's row per thread if their code is unrolled; 0 for a loop.
   int64_t countSteps(int64_t lanes, int64_t columns);
-  /// A register that says which block or thread this is, as i32.
+  /// A register with the index of this block or thread, as i32.
   Value getIndexOf(StringRef which) {
     return intrinsic(("llvm.nvvm.read.ptx.sreg." + which).str(), builder.getI32Type(), {});
   }
@@ -68,10 +67,10 @@ private:
         .getResult(0);
   }
   Value constant(int32_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
-  /// block * factor + rest, i32 numbers, as i64: divisions of what has 32 bits are cheaper.
-  /// `bound`: where what they count ends.
+  /// block * factor + rest as i64, from i32 values: 32-bit divisions are cheaper. `bound`: the end
+  /// of the index range.
   Value count(Value block, int64_t factor, Value rest, int64_t bound);
-  /// Calls `body` at the builder's place under a condition.
+  /// Calls `body` with the builder inside a conditional block.
   void onlyIf(Value condition, function_ref<void()> body) {
     auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(builder);
@@ -84,11 +83,11 @@ private:
 
   StringRef name;
   RowThreads threads;
-  Value thread;          // i32: of the block
+  Value thread;          // i32: in the block
   Value threadOfRow;     // i64
-  unsigned meetings = 0; // of the threads of a block
-  Value turn;            // i32: 0 and 1 alternately, of rows that a block computes one by one
-  /// Sums of a thread's columns, if it keeps them in registers, in the order in which rows add to
+  unsigned meetings = 0; // barriers of the threads of a block
+  Value turn;            // i32: 0 and 1 alternately, for rows that a block computes one by one
+  /// The thread's sums of columns, if it keeps them in registers, in the order in which rows add to
   /// them.
   SmallVector<Value> sums;
   size_t nextSum = 0;
@@ -107,7 +106,7 @@ Value ThreadWriter::count(Value block, int64_t factor, Value rest, int64_t bound
   return arith::ExtUIOp::create(builder, loc, type, add(index, rest));
 }
 
-/// Calls `body` with the lanes of vectors, if the tensors are aligned for them, else with 1.
+/// Calls `body` with `lanes` if the tensors are aligned for such vectors, else with 1.
 void ThreadWriter::ifAligned(int64_t lanes, function_ref<void(int64_t)> body) {
   if (lanes == 1)
     return body(1);
@@ -119,7 +118,7 @@ void ThreadWriter::ifAligned(int64_t lanes, function_ref<void(int64_t)> body) {
   body(1);
 }
 
-/// A thread computes a vector of neighbours.
+/// Each thread computes a vector of adjacent elements.
 GpuGrid ThreadWriter::writeByElements() {
   chooseOrder();
   const int64_t inner = sizes.back(), elements = getOuterSize() * inner;
@@ -146,15 +145,15 @@ GpuGrid ThreadWriter::writeByElements() {
   return {(vectors + kBlock - 1) / kBlock, kBlock};
 }
 
-/// True if threads of a row exchange numbers of it.
+/// True if threads of a row exchange values.
 bool ThreadWriter::combinesRows() {
   return llvm::any_of(kernel.getBody().getOps<aten::CallOp>(), [&](aten::CallOp call) {
     return isRowReduction(call, kernel.getRounding()) || isRowOperator(call, kernel.getRounding());
   });
 }
 
-/// Of rows whose shortest segment has so many vectors. A thread has as few as there are threads
-/// for, and if it can be all threads have as many, so that what they read is kept in registers.
+/// For rows whose shortest segment has this many vectors. Each thread gets few vectors, and if
+/// possible all threads equally many, so that values that are read can stay in registers.
 RowThreads ThreadWriter::shareRows(int64_t vectors) {
   const bool combines = combinesRows();
   int64_t ofRow = 0;
@@ -172,7 +171,7 @@ RowThreads ThreadWriter::shareRows(int64_t vectors) {
     }
   }
   int64_t rows = kBlock % ofRow == 0 ? kBlock / ofRow : 1;
-  // All threads of a block meet.
+  // All threads of a block meet at a barrier.
   if (ofRow > kWarp && combines && getUnits() % rows != 0)
     rows = 1;
   return {ofRow, rows};
@@ -212,8 +211,8 @@ Value ThreadWriter::foldColumns(int64_t lanes, Value initial, Fold body) {
   return result;
 }
 
-/// What the threads of a row have together: those of a warp by its lanes, warps through memory that
-/// a block shares, all in one order.
+/// Combines the values of a row's threads in a fixed order: those of a warp by shuffles, those of
+/// several warps through shared memory.
 Value ThreadWriter::combineThreads(Combine kind, Value own) {
   for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
     Value other = intrinsic("llvm.nvvm.shfl.sync.bfly.f32", builder.getF32Type(),
@@ -224,7 +223,7 @@ Value ThreadWriter::combineThreads(Combine kind, Value own) {
   if (warps == 1)
     return own;
   constexpr unsigned kSharedMemory = 3; // NVVM's address space
-  // Of two rows: some threads may still read the last one's.
+  // Two sets of slots alternate: some threads may still read those of the previous row.
   const int64_t slots = warps * threads.rows;
   auto type = LLVM::LLVMArrayType::get(builder.getF32Type(), turn ? 2 * slots : slots);
   LLVM::GlobalOp shared;
@@ -275,7 +274,7 @@ Value ThreadWriter::combineRow(Combine kind, Term term, int64_t lanes) {
   return combineThreads(kind, own);
 }
 
-/// What is one number for the row, every thread of it computes; the first one stores it.
+/// Every thread computes the values with one element per row; the first thread stores them.
 void ThreadWriter::writeRow(ArrayRef<Value> bases, int64_t lanes) {
   auto loadFirst = [&](BlockArgument argument, int64_t) {
     size_t i = argument.getArgNumber();
@@ -301,8 +300,8 @@ void ThreadWriter::addToColumns(size_t i, Value index, ArrayRef<Value> numbers) 
   }
 }
 
-/// The rows of a chunk one after another. A thread has the same columns of each, and adds to their
-/// sums in registers, or where there are too many, in memory.
+/// Computes the rows of a chunk one after another. A thread has the same columns of each row and
+/// adds to their sums in registers, or in memory if there are too many.
 void ThreadWriter::writeChunk(Value chunk, int64_t lanes) {
   int64_t count = 0;
   forColumnSums([&](size_t) { count += lanes * countSteps(lanes, sizes.back()); });
@@ -346,7 +345,7 @@ GpuGrid ThreadWriter::writeByRows() {
   chooseOrder(/*keepsRows=*/true);
   int64_t shortest = sizes.back();
   forSegments([&](int64_t begin, int64_t end) { shortest = std::min(shortest, end - begin); });
-  // Where threads of a warp meet, all of them are to have some of the shortest segment.
+  // If the threads of a warp meet, each should have a vector of the shortest segment.
   const int64_t together =
       chooseLanes(std::max<int64_t>(1, combinesRows() ? shortest / kWarp : shortest));
   threads = shareRows(std::max<int64_t>(1, shortest / together));

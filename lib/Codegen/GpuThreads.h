@@ -10,14 +10,14 @@ namespace fsdp::codegen {
 
 inline constexpr int64_t kWarp = 32;
 
-/// What is launched: blocks of so many threads, of which so many should run on a multiprocessor at
-/// once.
+/// The launch: blocks, threads per block, and the blocks that should be resident on a
+/// multiprocessor at once.
 struct GpuGrid {
   int64_t blocks = 1, threads = 1, atOnce = 1;
 };
 
-/// Adds to `module` a function `name` of the tensors' addresses, each thread of which computes a
-/// few neighbouring elements, or its part of a row.
+/// Adds a function `name` of the tensors' addresses to `module`. Each thread computes a few
+/// adjacent elements, or its part of a row.
 GpuGrid writeGpuThreads(KernelOp kernel, const KernelShape &shape, llvm::StringRef name,
                         mlir::ModuleOp module);
 

@@ -1,4 +1,4 @@
-//===- KernelBody.cpp - The calls of a kernel at one place ----------------===//
+//===- KernelBody.cpp - A kernel's values at one index --------------------===//
 
 #include "KernelBody.h"
 
@@ -13,7 +13,7 @@ using namespace fsdp::codegen;
 Value PlaceValues::get(OpBuilder &builder, Value value, int64_t shift) {
   auto type = cast<RankedTensorType>(value.getType());
   if (type.getRank() == 0 || type.getShape().back() == 1)
-    shift = 0; // the same in all columns
+    shift = 0; // all columns are equal
   if (Value known = find({value, shift}))
     return known;
   Value scalar;

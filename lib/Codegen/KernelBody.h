@@ -1,4 +1,4 @@
-//===- KernelBody.h - The calls of a kernel at one place ---------*- C++ -*-===//
+//===- KernelBody.h - A kernel's values at one index ------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_CODEGEN_KERNELBODY_H
 #define FSDP_LIB_CODEGEN_KERNELBODY_H
@@ -11,26 +11,26 @@
 
 namespace fsdp::codegen {
 
-/// Scalars of a kernel's values at one place of its domain, which are written on demand, each once.
+/// Scalars of a kernel's values at one index of its domain, written on demand, each once.
 class PlaceValues {
 public:
-  /// Reads an operand of the kernel so many columns behind the place.
+  /// Reads an operand of the kernel, this many columns after the index.
   using Load = llvm::function_ref<mlir::Value(mlir::BlockArgument, int64_t)>;
 
-  /// `column`: the place's (i64); null for what is the same at all places of a row. `segment`: the
-  /// first column of the segment of the domain in which the place is. `outer`: what is known of the
-  /// row, may be null; values that it knows are not written again.
+  /// `column`: the index's column (i64); null for values that are equal in a whole row. `segment`:
+  /// the first column of the segment that contains it. `outer`: values known for the row, or null;
+  /// they are not written again.
   PlaceValues(KernelOp kernel, Processor processor, Load load, mlir::Value column = {},
               int64_t segment = 0, const PlaceValues *outer = nullptr)
       : kernel(kernel), processor(processor), load(load), column(column), segment(segment),
         outer(outer) {}
 
   void set(mlir::Value value, mlir::Value scalar) { scalars[{value, 0}] = scalar; }
-  /// What a call on whole rows (isRowOperator) knows of the row.
+  /// Sets the row's values for a call on whole rows (isRowOperator).
   void setRowNumbers(aten::CallOp call, llvm::ArrayRef<mlir::Value> numbers) {
     rowNumbers[call] = llvm::to_vector(numbers);
   }
-  /// The value `shift` columns behind the place.
+  /// The value `shift` columns after the index.
   mlir::Value get(mlir::OpBuilder &builder, mlir::Value value, int64_t shift = 0);
 
 private:
@@ -55,11 +55,11 @@ private:
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rowNumbers;
 };
 
-/// Where the tensors of a kernel are: pointers to their first elements, inputs first.
+/// A tensor of a kernel, inputs first, with a pointer to its first element.
 struct KernelTensor {
   mlir::Value value; // of the kernel's body
   mlir::Value pointer;
-  llvm::SmallVector<int64_t> strides; // over the dimensions that are iterated, in elements
+  llvm::SmallVector<int64_t> strides; // over the iterated dimensions, in elements
   mlir::Type getElement() const {
     return llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType();
   }

@@ -1,4 +1,4 @@
-//===- KernelShape.cpp - What a kernel iterates over ----------------------===//
+//===- KernelShape.cpp - The iteration space of a kernel ------------------===//
 
 #include "fsdp/Codegen/KernelShape.h"
 
@@ -24,7 +24,7 @@ SmallVector<int64_t> fsdp::codegen::getRowShape(ArrayRef<int64_t> shape) {
 
 static RankedTensorType getType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// True if a tensor of `shape` can be read at each place of `domain`.
+/// True if a tensor of `shape` can be broadcast to `domain`.
 static bool isBroadcast(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain) {
   if (shape.size() > domain.size())
     return false;
@@ -35,12 +35,12 @@ static bool isBroadcast(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain) {
 }
 
 namespace {
-/// Finds where segments of a row begin.
+/// Finds the first columns of a row's segments.
 class SegmentFinder {
 public:
   explicit SegmentFinder(int64_t columns) : columns(columns), begins{0, columns} {}
-  /// Visits what is read for column 0 of the domain where `value` is read `shift` columns behind;
-  /// false if that is too much.
+  /// Visits the values that column 0 of the domain reads if `value` is read `shift` columns later;
+  /// false if there are too many.
   bool visit(Value value, int64_t shift);
   SmallVector<int64_t> get() const { return {begins.begin(), begins.end()}; }
   int64_t getUnit() const {
@@ -51,7 +51,7 @@ public:
   }
 
 private:
-  /// Bodies of concatenations of concatenations would be written again and again.
+  /// Limits the code for concatenations of concatenations.
   static constexpr size_t kMostPlaces = 512;
   int64_t columns, unit = 0;
   std::set<int64_t> begins;
@@ -95,12 +95,12 @@ static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain, bool isFl
   return ArrayRef<int64_t>(getRowShape(shape)) == ArrayRef<int64_t>(getRowShape(domain));
 }
 
-/// The strides of rows and of columns, in elements; 0 where there is one row or column. None where
-/// rows are not evenly far apart.
+/// The strides of rows and of columns, in elements; 0 for a single row or column. nullopt if the
+/// distance between rows varies.
 static std::optional<std::array<int64_t, 2>> getFlatStrides(RankedTensorType type) {
   const TensorLayout layout = getTensorLayout(type);
   std::array<int64_t, 2> flat{0, 0};
-  int64_t rows = 1; // of the dimensions so far, from the last but one
+  int64_t rows = 1; // of the dimensions visited so far, from the last but one
   for (int64_t i = type.getRank() - 1; i >= 0; --i) {
     if (type.getDimSize(i) == 1)
       continue;
@@ -117,7 +117,7 @@ static std::optional<std::array<int64_t, 2>> getFlatStrides(RankedTensorType typ
   return flat;
 }
 
-/// A tensor of all rows, of one, or of the same row everywhere, whose rows are evenly far apart.
+/// A tensor with all rows, with one, or with the same row repeated, at a constant distance.
 static bool isFlatOperand(RankedTensorType type, ArrayRef<int64_t> domain) {
   const SmallVector<int64_t> own = flattenRows(type.getShape()), all = flattenRows(domain);
   return getFlatStrides(type) && (own[0] == 1 || own[0] == all[0]) &&
@@ -142,7 +142,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   Block &body = kernel.getBody().front();
   auto isReduction = [&](aten::CallOp call) { return isRowReduction(call, kernel.getRounding()); };
   auto addsColumns = [&](aten::CallOp call) { return isColumnSum(call, kernel.getRounding()); };
-  // The largest shape that is stored or added up.
+  // The largest shape that is stored or summed.
   int64_t most = 0;
   auto consider = [&](Value value) {
     if (int64_t elements = getType(value).getNumElements();
@@ -156,7 +156,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   for (auto call : body.getOps<aten::CallOp>())
     if (isReduction(call) || addsColumns(call))
       consider(call.getOperand(0));
-  const SmallVector<int64_t> counted = shape.domain; // as one of the calls counts its rows
+  const SmallVector<int64_t> counted = shape.domain; // the row dimensions of one of the calls
   for (auto call : body.getOps<aten::CallOp>())
     for (Value result : call.getResults())
       shape.isFlat |= !hasRows(getType(result).getShape(), counted, /*isFlat=*/false);

@@ -1,4 +1,4 @@
-//===- KernelWriter.cpp - What the code of all devices shares -------------===//
+//===- KernelWriter.cpp - Code generation for all devices -----------------===//
 
 #include "KernelWriter.h"
 
@@ -46,8 +46,8 @@ void KernelWriter::beginFunction(StringRef name, unsigned more) {
   }
 }
 
-/// Nothing writes what a kernel reads while it runs: on GPUs a row that is read again stays in
-/// registers, across the barriers at which threads meet.
+/// No other code writes a kernel's inputs while it runs. On GPUs the loads are invariant, so that a
+/// row that is read twice stays in registers across barriers.
 Value KernelWriter::loadFrom(Type type, Value address, int64_t alignment) {
   return LLVM::LoadOp::create(builder, loc, type, address, static_cast<unsigned>(alignment),
                               /*isVolatile=*/false, /*isNonTemporal=*/false,
@@ -104,7 +104,7 @@ void KernelWriter::chooseOrder(bool keepsRows) {
         own.push_back(tensor.strides[dimension]);
     }
   }
-  if (merged.empty()) { // one number
+  if (merged.empty()) { // a single element
     merged.push_back(1);
     for (SmallVector<int64_t> &own : strides)
       own.push_back(0);
@@ -281,7 +281,7 @@ Value KernelWriter::pick(Value value, Value column, PlaceValues &row, ArrayRef<V
   Arithmetic m = arithmetic();
   Value isColumn = m.make<arith::CmpIOp>(arith::CmpIPredicate::ult, column, integer(sizes.back()));
   Value picked;
-  if (shape.getSegments().size() > 2) { // what is in a column depends on its segment
+  if (shape.getSegments().size() > 2) { // the column's value depends on its segment
     picked = addUp(Combine::Sum, [&](Value each, int64_t segment) {
       Value isPicked = m.make<arith::CmpIOp>(arith::CmpIPredicate::eq, each, column);
       return m.select(isPicked, computeAt(value, bases, each, segment, &row), m.number(0));
@@ -307,7 +307,7 @@ void KernelWriter::storeRow(ArrayRef<Value> bases, PlaceValues &row) {
       store(i, bases[i], row.get(builder, tensors[i].value));
 }
 
-/// In memory, where nothing but this thread reads or writes them meanwhile.
+/// Adds in memory, which only this thread accesses.
 void KernelWriter::addToColumns(size_t i, Value index, ArrayRef<Value> numbers) {
   for (auto [lane, number] : llvm::enumerate(numbers)) {
     Value own = lane == 0 ? index : add(index, integer(static_cast<int64_t>(lane)));

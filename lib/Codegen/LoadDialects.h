@@ -7,7 +7,7 @@
 
 namespace fsdp::codegen {
 
-/// Loads the dialects in which kernels are written and translated, if they are not loaded yet.
+/// Loads the dialects that kernels are written in and translated from, if they are not loaded yet.
 void loadDialects(mlir::MLIRContext &context);
 
 } // namespace fsdp::codegen

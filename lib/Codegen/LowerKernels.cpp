@@ -56,8 +56,8 @@ void fsdp::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine)
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
-  // CPUs wait for memory: loops of a hundred kilobytes of code are no faster, and take long to
-  // make.
+  // CPUs wait for memory: loops of a hundred kilobytes of code are not faster, and take long to
+  // compile.
   tuning.LoopUnrolling = module.getTargetTriple().isNVPTX();
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);

@@ -16,13 +16,13 @@ class TargetMachine;
 
 namespace fsdp::codegen {
 
-/// Kernels of equal bodies, whatever they are called, have one name.
+/// The name of the kernel's function. Kernels of equal bodies have equal names.
 std::string nameFunction(KernelOp kernel);
 
-/// Errors at the kernel where it cannot be generated.
+/// Errors are reported at the kernel if it cannot be generated.
 llvm::FailureOr<KernelShape> getShape(KernelOp kernel);
 
-/// Null, with an error, where something cannot be lowered.
+/// Null, with a diagnostic, if the module cannot be lowered.
 std::unique_ptr<llvm::Module> lowerToLlvm(mlir::ModuleOp module, llvm::LLVMContext &context);
 
 /// LLVM's -O3 for the machine.

@@ -1,4 +1,4 @@
-//===- NativeKernels.cpp - Kernels in this process ------------------------===//
+//===- NativeKernels.cpp - Kernels compiled into this process -------------===//
 
 #include "fsdp/Codegen/NativeKernels.h"
 
@@ -19,7 +19,7 @@ NativeKernels::~NativeKernels() = default;
 Expected<NativeKernels> NativeKernels::create() {
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();
-  // As fsdp-compile's objects: functions say what they need of the machine.
+  // As in fsdp-compile's objects: functions declare the CPU features they need.
   const Triple triple = getHostTriple();
   orc::JITTargetMachineBuilder machine(triple);
   machine.setCPU(getCpuLevels(triple).front().str()).setCodeGenOptLevel(CodeGenOptLevel::Default);
@@ -35,7 +35,7 @@ Error NativeKernels::add(StringRef bitcode) {
   auto module = parseBitcodeFile({bitcode, "kernels"}, *context);
   if (!module)
     return module.takeError();
-  // Within an object they are hidden.
+  // Functions are hidden within an object, but lookups need them visible.
   for (Function &function : **module)
     if (!function.isDeclaration())
       function.setVisibility(GlobalValue::DefaultVisibility);

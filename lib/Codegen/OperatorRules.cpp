@@ -44,7 +44,7 @@ static bool isSmallPower(const Arguments &arguments) {
   return arguments.isNumber(1, 1) || arguments.isNumber(1, 2) || arguments.isNumber(1, 3);
 }
 
-/// The standard normal distribution, up to x.
+/// The cumulative standard normal distribution.
 static Value normalUpTo(const Arithmetic &m, Value x) {
   return m.mul(m.number(0.5), m.add(m.number(1), m.erf(m.mul(x, m.number(M_SQRT1_2)))));
 }
@@ -91,10 +91,10 @@ static Value writeSiluBackward(const Site &s) {
 //===----------------------------------------------------------------------===//
 
 /// torch computes a function by one library for whole vectors and by another one for the rest of a
-/// thread's part. On x86-64 both give the same bits of each bf16 and f16: their errors are far
-/// below the distance of two such numbers, and none of the 65,536 results lies so near to the
-/// middle between two. ShortFunctions of unit.CodegenTests compares a kernel's result for each
-/// number. In f32 the two libraries differ in the last bits.
+/// thread's range. On x86-64 both round to the same bf16 and f16: their errors are far below the
+/// distance of two such values, and none of the 65,536 results is that close to the middle between
+/// two. ShortFunctions of unit.CodegenTests compares a kernel's result for every input. In f32 the
+/// two libraries differ in the last bits.
 #if defined(__x86_64__)
 static constexpr Rule::Test isExactFunction = Rule::always;
 #else
@@ -113,7 +113,7 @@ static const llvm::StringMap<Rule> &getRules() {
     return Rule{
         .tensors = 1, .write = write, .isExact = Rule::never, .isExactShort = isExactFunction};
   };
-  // Of a gradient and a number; exact in bf16 alone.
+  // Of a gradient and a value; exact only in bf16.
   auto backward = [](Value (*write)(const Site &)) {
     return Rule{.tensors = 2,
                 .write = write,
@@ -122,7 +122,7 @@ static const llvm::StringMap<Rule> &getRules() {
                 .isExactF16 = false};
   };
   auto comparison = [](Value (*write)(const Site &)) { return Rule{.tensors = 2, .write = write}; };
-  // Another scale is rounded once or twice, as torch's instruction set has it.
+  // torch rounds any other scale once or twice, depending on the instruction set.
   auto sum = [](Value (*write)(const Site &)) {
     return Rule{.tensors = 2,
                 .write = write,
@@ -179,8 +179,7 @@ static const llvm::StringMap<Rule> &getRules() {
         .accepts = hasScale}},
       {"clone.default", {.tensors = 1, .write = [](const Site &s) { return s[0]; }}},
       {"_to_copy.default", {.tensors = 1, .write = [](const Site &s) { return s[0]; }}},
-      // Not exact in f32: torch has a library for it where the operand is contiguous, which rounds
-      // otherwise.
+      // Not exact in f32: for contiguous operands torch calls a library that rounds differently.
       {"sqrt.default", function([](const Site &s) { return s.m.sqrt(s[0]); })},
       {"rsqrt.default", one([](const Site &s) { return s.m.rsqrt(s[0]); })},
       {"reciprocal.default", one([](const Site &s) { return s.m.div(s.m.number(1), s[0]); })},

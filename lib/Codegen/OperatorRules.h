@@ -8,7 +8,7 @@
 
 namespace fsdp::codegen {
 
-/// The arguments of a call by their places in the schema.
+/// The arguments of a call by their positions in the schema.
 class Arguments {
 public:
   explicit Arguments(aten::CallOp call) : list(call.getArgs()) {}
@@ -37,33 +37,33 @@ private:
   mlir::ArrayAttr list;
 };
 
-/// What an operator's rule writes with: one scalar for each tensor or number in a tensor's place.
+/// The inputs of an operator's rule: one scalar for each tensor parameter of the schema.
 struct Site {
   Arithmetic m;
   Arguments arguments;
-  llvm::ArrayRef<mlir::Value> scalars; // by place in the schema; null where there is none
+  llvm::ArrayRef<mlir::Value> scalars; // by position in the schema; null for absent ones
 
   mlir::Value operator[](size_t i) const { return scalars[i]; }
   double number(size_t i) const { return *arguments.number(i); }
 };
 
-/// How many of the first arguments are tensors, or numbers in their places; what a rule writes, and
-/// when it may.
+/// How a kernel computes an operator, and when it may. `tensors` counts the schema's leading tensor
+/// parameters, whose arguments may be numbers.
 struct Rule {
   unsigned tensors;
   mlir::Value (*write)(const Site &site);
   using Test = bool (*)(const Arguments &arguments);
-  Test isExact = always;      // gives torch's bits in f32
-  Test isExactShort = always; // gives them in bf16 and f16
-  bool isExactF16 = true;     // false: isExactShort is of bf16 alone
-  bool roundsNumbers = true;  // torch has a number in a tensor's place in the result's dtype
+  Test isExact = always;      // has torch's bits in f32
+  Test isExactShort = always; // has torch's bits in bf16 and f16
+  bool isExactF16 = true;     // false: isExactShort holds only in bf16
+  bool roundsNumbers = true;  // torch rounds a number for a tensor to the result's dtype
   Test accepts = always;
 
   static bool always(const Arguments &) { return true; }
   static bool never(const Arguments &) { return false; }
 };
 
-/// Null: kernels have no such operator.
+/// Null if kernels do not have the operator.
 const Rule *findRule(aten::CallOp call);
 
 } // namespace fsdp::codegen

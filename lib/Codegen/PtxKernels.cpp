@@ -34,8 +34,8 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef chip) {
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // fma where the kernel says so
-  // The oldest PTX that knows sm_100; drivers and assemblers read older ones.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // fma only where the kernel has one
+  // The oldest PTX version that knows sm_100; drivers and assemblers accept older ones, too.
   StringRef version = chip == "sm_100" ? "+ptx86" : "+ptx80";
   return std::unique_ptr<llvm::TargetMachine>(
       target->createTargetMachine(triple, chip, version, options, std::nullopt, std::nullopt,
@@ -75,9 +75,9 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
   for (const PtxKernel &kernel : result.kernels) {
     llvm::Function *function = code->getFunction(kernel.function);
     function->setCallingConv(llvm::CallingConv::PTX_Kernel);
-    // So that a thread takes no more registers than a block of them has.
+    // Limits the registers of a thread to those of a block of this size.
     function->addFnAttr("nvvm.maxntid", std::to_string(kernel.threads));
-    // And that so many blocks have registers at once.
+    // Leaves registers for this many blocks at once.
     if (kernel.atOnce > 1)
       function->addFnAttr("nvvm.minctasm", std::to_string(kernel.atOnce));
   }

@@ -11,14 +11,14 @@ using aten::CallOp;
 
 static RankedTensorType getType(Value value) { return dyn_cast<RankedTensorType>(value.getType()); }
 
-/// The result and the operand differ in their last dimension alone.
+/// True if the types differ at most in their last dimension.
 static bool hasRowsOf(RankedTensorType type, RankedTensorType other) {
   return type && other && type.getRank() >= 1 && type.getNumElements() > 0 &&
          type.getElementType() == other.getElementType() &&
          type.getShape().drop_back() == other.getShape().drop_back();
 }
 
-/// The same, of more than one column: a value of one is a number for each row.
+/// Likewise with more than one column: a value with one column has one element per row.
 static bool hasColumnsOf(RankedTensorType type, RankedTensorType other) {
   return hasRowsOf(type, other) && type.getShape().back() > 1;
 }
@@ -34,7 +34,7 @@ static bool isLastDimension(CallOp call, size_t argument, RankedTensorType type)
   return dimension && (*dimension == -1 || *dimension == type.getRank() - 1);
 }
 
-/// The operand's column that is the first one of a column slice's result.
+/// The operand's column that becomes column 0 of a column slice's result.
 static int64_t getFirstColumn(OpResult result) {
   auto call = cast<CallOp>(result.getOwner());
   if (call.getCallee() == "split.Tensor")

@@ -35,7 +35,7 @@ static bool isLast(std::optional<double> dimension, RankedTensorType type) {
   return dimension == -1 || dimension == static_cast<double>(type.getRank() - 1);
 }
 
-/// Zeros of rows; the operand has the shape of the result, or one number for each row.
+/// True for `new_zeros` whose operand has the shape of the result, or one element per row.
 static bool isKernelZeros(aten::CallOp call) {
   RankedTensorType result = getType(call.getResult(0));
   if (call.getNumOperands() != 1 || !isOfKernels(call.getOperand(0)) || result.getRank() < 2 ||
@@ -47,7 +47,8 @@ static bool isKernelZeros(aten::CallOp call) {
           operand.getShape() == ArrayRef<int64_t>(getRowShape(result.getShape())));
 }
 
-/// Adds one number of each row to that of the column which an index names: the backward of a pick.
+/// True for the backward of a pick, which adds one element per row to the column that an index
+/// names.
 static bool isKernelScatter(aten::CallOp call) {
   RankedTensorType result = getType(call.getResult(0));
   if (call.getNumOperands() != 3 || result.getRank() < 2 || result.getShape().back() <= 1 ||
@@ -63,7 +64,7 @@ static bool isKernelScatter(aten::CallOp call) {
          added.getElementType() == result.getElementType();
 }
 
-/// Along the last dimension, of more than one column, on operands of the result's shape.
+/// True along the last dimension, of more than one column, if operands have the result's shape.
 static bool isOfLastDimension(aten::CallOp call, size_t argument) {
   RankedTensorType result = getType(call.getResult(0));
   return result.getRank() >= 2 && result.getShape().back() > 1 &&
@@ -73,8 +74,8 @@ static bool isOfLastDimension(aten::CallOp call, size_t argument) {
          });
 }
 
-/// Of `nll_loss_backward`: the gradient, the rows, targets, weights of classes if there are any,
-/// and by what a mean divides.
+/// Operands of `nll_loss_backward`: the gradient, the rows, targets, class weights if there are
+/// any, and the divisor of a mean.
 static constexpr unsigned kGradient = 0, kTargets = 2, kWeight = 3;
 enum Reduction { None, Mean, Sum };
 
@@ -86,7 +87,7 @@ static Value getWeight(aten::CallOp call) {
   return call.getNumOperands() == 5 ? call.getOperand(kWeight) : Value();
 }
 
-/// Of classes in the last of two dimensions.
+/// True for classes in the last of two dimensions.
 static bool isKernelLossBackward(aten::CallOp call) {
   const Arguments arguments(call);
   RankedTensorType result = getType(call.getResult(0));
@@ -103,7 +104,7 @@ static bool isKernelLossBackward(aten::CallOp call) {
   };
   Value gradient = call.getOperand(kGradient), target = call.getOperand(kTargets),
         weight = getWeight(call);
-  // Another operand of a kernel may have the shape of one number for each column.
+  // With as many rows as columns the gradient's shape could also mean one element per column.
   bool hasGradient = getReduction(call) == None ? isOfKernels(gradient) && rows > 1 &&
                                                       rows != columns && hasShape(gradient, rows)
                                                 : isScalar(gradient);
@@ -137,8 +138,7 @@ Value fsdp::codegen::writeLogSumExp(Value operand, const Arithmetic &m,
   Value isInfinite = m.compare(Predicate::OEQ, m.abs(largest), infinity);
   Value base = m.select(isInfinite, m.number(0), largest);
   Value sum = combine(operand, Combine::Sum, [&](Value x) { return m.exp(m.sub(x, base)); });
-  // Logarithms are of normal numbers only. Where the largest number is finite, the sum is at least
-  // exp(0) = 1.
+  // `log` needs a normal number: if the largest element is finite, the sum is at least exp(0) = 1.
   return m.select(m.make<arith::AndIOp>(isInfinite, m.compare(Predicate::ORD, sum, sum)), largest,
                   m.add(m.log(sum), base));
 }
@@ -158,7 +158,7 @@ SmallVector<Value> fsdp::codegen::writeRowNumbers(aten::CallOp call, const Arith
     return {};
   if (isScatter(call))
     return {site.get(call.getOperand(2)), site.get(call.getOperand(1))};
-  // The loss: what the target's column has, and which one that is; nothing where it is ignored.
+  // The target's column and the loss's gradient there; ignored targets have none.
   Value slope = m.neg(site.get(call.getOperand(kGradient)));
   if (getReduction(call) == Mean)
     slope = m.div(slope, site.get(getTotal(call)));

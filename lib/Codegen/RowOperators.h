@@ -1,6 +1,6 @@
 //===- RowOperators.h - Operators on whole rows ------------------*- C++ -*-===//
 //
-// What a kernel finds of a row before it can compute an element of it: its largest number, sums.
+// Values that a kernel needs of a whole row before it can compute its elements: maxima, sums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,17 +14,17 @@ namespace fsdp::codegen {
 
 class Arithmetic;
 
-/// How numbers of a row become one.
+/// How the elements of a row are combined.
 enum class Combine { Sum, Largest };
 
-/// One row, to which code is written.
+/// A row for which code is written.
 struct RowSite {
-  /// Combines one number of each column: writes it from the operand's value there.
+  /// Writes one scalar per column, from the operand's element there; these scalars are combined.
   using Term = llvm::function_ref<mlir::Value(mlir::Value operand)>;
   llvm::function_ref<mlir::Value(mlir::Value operand, Combine, Term)> combine;
-  /// The same in all columns: an operand of one number, or of one for each row.
+  /// Reads an operand that is equal in all columns: a scalar, or one element per row.
   llvm::function_ref<mlir::Value(mlir::Value operand)> get;
-  /// What an operand has in a column (i64) that is a number of the row; NaN where there is none.
+  /// An operand's element in a column of the row (i64); NaN if the column does not exist.
   llvm::function_ref<mlir::Value(mlir::Value operand, mlir::Value column)> pick;
 };
 
@@ -33,11 +33,11 @@ mlir::Value
 writeLogSumExp(mlir::Value operand, const Arithmetic &m,
                llvm::function_ref<mlir::Value(mlir::Value, Combine, RowSite::Term)> combine);
 
-/// The numbers of the row on which each element of the call's result depends.
+/// The values of the row that each element of the call's result depends on.
 llvm::SmallVector<mlir::Value> writeRowNumbers(aten::CallOp call, const Arithmetic &m,
                                                const RowSite &site);
 
-/// An element of the result. `get` reads an operand at the place; `column` is the place's (i64).
+/// An element of the result. `get` reads an operand at its index; `column` is its column (i64).
 mlir::Value writeRowElement(aten::CallOp call, const Arithmetic &m,
                             llvm::ArrayRef<mlir::Value> rowNumbers, mlir::Value column,
                             llvm::function_ref<mlir::Value(mlir::Value operand)> get);

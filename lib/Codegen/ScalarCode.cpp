@@ -1,4 +1,4 @@
-//===- ScalarCode.cpp - One element of an aten operator -------------------===//
+//===- ScalarCode.cpp - Scalar code of aten operators ---------------------===//
 
 #include "fsdp/Codegen/ScalarCode.h"
 
@@ -15,7 +15,8 @@ bool fsdp::codegen::isKernelElement(Type element) {
   return element.isF32() || element.isBF16() || element.isF16();
 }
 
-/// The one result and the operands are floating-point numbers and bools that a kernel can have.
+/// True if the only result and the operands are floating-point or bool tensors that kernels
+/// support.
 static bool hasKernelTypes(aten::CallOp call) {
   if (call.getNumResults() != 1 || call.getRng())
     return false;
@@ -27,7 +28,7 @@ static bool hasKernelTypes(aten::CallOp call) {
   return isKnown(call.getResult(0).getType()) && llvm::all_of(call.getOperandTypes(), isKnown);
 }
 
-/// The result has the shape to which the operands are broadcast.
+/// True if the result's shape is the operands' broadcast shape.
 static bool hasBroadcastShape(aten::CallOp call) {
   SmallVector<int64_t> shape;
   for (Type type : call.getOperandTypes()) {
@@ -51,7 +52,7 @@ static bool isRepresentable(double value, Type element) {
   return !losesDigits;
 }
 
-/// The dtypes that torch computes with are those that the rule does.
+/// True if torch computes in the dtypes of the rule.
 static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding) {
   Type result = cast<RankedTensorType>(call.getResult(0).getType()).getElementType();
   const bool isCast = call.getBaseName() == "_to_copy";
@@ -88,7 +89,7 @@ static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding)
   return true;
 }
 
-/// A bool is a condition where the operator has one, and else a number.
+/// True if the operator's bool operand is a condition; other bools are converted to numbers.
 static bool takesCondition(aten::CallOp call, unsigned place) {
   return (call.getCallee() == "where.self" && place == 0) ||
          (call.getCallee() == "masked_fill.Scalar" && place == 1);
@@ -136,7 +137,7 @@ bool fsdp::codegen::isRowPick(aten::CallOp call, Rounding rounding) {
 
 static bool isLogSumExp(aten::CallOp call) { return call.getCallee() == "logsumexp.default"; }
 
-/// torch's vectors of fp32 have 8 numbers on all x86-64 processors, but 4 on ARM's without SVE.
+/// torch's fp32 vectors have 8 lanes on all x86-64 processors, but 4 on ARM's without SVE.
 #if defined(__x86_64__)
 static constexpr bool kAddsByEights = true;
 #else
@@ -166,14 +167,13 @@ bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
   if (!isKernelElement(source.getElementType()) ||
       result.getElementType() != source.getElementType())
     return false;
-  // The order in which torch adds on x86-64; short dtypes have another one, and so have processors
-  // with other vectors. A row is computed before it is added up: it should stay in the first-level
-  // cache.
+  // This is the order of torch's sum on x86-64; it differs for short dtypes and for other vector
+  // widths. A row is computed before it is summed, so it should fit in the first-level cache.
   return rounding == Rounding::Fast ||
          (kAddsByEights && source.getElementType().isF32() && columns % 32 == 0 && columns <= 8192);
 }
 
-/// Rows that are added up one after another: more would lose digits that torch's order keeps.
+/// Rows that are summed one after another: more would lose precision that torch's order keeps.
 static constexpr int64_t kMostChunkRows = 128;
 
 bool fsdp::codegen::isColumnSum(aten::CallOp call, Rounding rounding) {
@@ -207,7 +207,7 @@ Type ScalarCode::getMemoryType(Type element) {
   return element;
 }
 
-/// True for a dtype that the processor converts by itself as torch does.
+/// True for a dtype that the processor converts in hardware as torch does.
 static bool isNative(Type element, Processor processor) {
   return element.isF16() || (element.isBF16() && processor == Processor::Gpu);
 }
@@ -226,8 +226,8 @@ Value ScalarCode::fromMemory(Value stored, Type element) {
   return m.make<arith::BitcastOp>(builder.getF32Type(), m.make<arith::ShLIOp>(wide, m.integer(16)));
 }
 
-/// The upper half, rounded to the nearest, ties to even; a NaN stays one. By integers: CPUs whose
-/// own instruction for it takes small numbers for 0 are not to use that.
+/// The upper half, rounded to nearest, ties to even; a NaN stays a NaN. In integer arithmetic: the
+/// instruction of some CPUs flushes denormals to 0.
 static Value roundToShort(const Arithmetic &m, Value scalar) {
   Type i32 = IntegerType::get(scalar.getContext(), 32);
   Value bits = m.make<arith::BitcastOp>(i32, scalar);

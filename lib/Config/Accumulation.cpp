@@ -1,10 +1,10 @@
-//===- Accumulation.cpp - What may be said of several microbatches --------===//
+//===- Accumulation.cpp - Checks of gradient accumulation -----------------===//
 
 #include "fsdp/Config/ShardingConfig.h"
 
 using namespace fsdp;
 
-/// What is wrong with one place's choices; none if nothing is.
+/// Describes the first error in one set of choices; nullopt without error.
 static std::optional<std::string> check(std::optional<GradientSync> sync,
                                         std::optional<bool> reshardAfterBackward,
                                         int64_t microbatches, bool hasReplicas) {
@@ -19,7 +19,7 @@ static std::optional<std::string> check(std::optional<GradientSync> sync,
 }
 
 llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
-  // More is a slip: each microbatch repeats the whole step.
+  // More microbatches are probably a mistake: each repeats the whole step.
   constexpr int64_t most = 1024;
   const Accumulation &accumulation = config.accumulation;
   int64_t microbatches = accumulation.microbatches.value_or(1);
@@ -44,7 +44,7 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
     const std::optional<MeshSpec> &mesh = group.mesh ? group.mesh : config.mesh;
     return mesh && mesh->hasReplicas();
   };
-  // What the file says of all groups concerns those that have replicas.
+  // The file's default for all groups takes effect in groups with replicas.
   bool hasAny =
       hasReplicas({}) || hasReplicas(config.root) ||
       llvm::any_of(rules, [&](const GroupRule &rule) { return hasReplicas(rule.options); });

@@ -1,4 +1,4 @@
-//===- Grouping.cpp - Which parameters travel together --------------------===//
+//===- Grouping.cpp - Grouping of parameters ------------------------------===//
 
 #include "fsdp/Config/Grouping.h"
 
@@ -16,7 +16,7 @@ using llvm::StringRef;
 
 namespace {
 
-/// Where a module was named.
+/// The rule that named a module.
 struct Mention {
   std::string pattern;
   ConfigPlace place;
@@ -39,14 +39,14 @@ private:
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
-  /// `modules`: whose group it is; "" is the root.
+  /// `modules`: those of the group; "" is the root.
   llvm::Expected<GroupOptions> withDefaults(GroupOptions options, ConfigPlace place,
                                             llvm::ArrayRef<std::string> modules);
   llvm::Error checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules);
   llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh,
                                         ConfigPlace place);
   llvm::Error checkHasNoLists(const ParamGroup &empty);
-  /// Takes groups out of what is left for the root, with the root's options.
+  /// Takes groups out of the root's remaining parameters, with the root's options.
   void splitRoot(const ParamGroup &root);
   std::vector<std::string> findHolders(llvm::ArrayRef<unsigned> members);
   llvm::Error addRoot();
@@ -59,8 +59,8 @@ private:
   llvm::ArrayRef<NamedParam> params;
   const ShardingConfig &config;
   ModuleTree tree;
-  llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, the root left out
-  llvm::StringMap<Mention> mentions;                  // modules that some rule names
+  llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, without the root
+  llvm::StringMap<Mention> mentions;                  // modules that a rule names
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
 };
@@ -91,11 +91,11 @@ void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
     tree.add(module);
 }
 
-/// A block is a module X.<number> with a sibling X.<other number>, both with parameters; only the
-/// outermost ones count.
+/// A block is a module X.<number> with a sibling X.<other number>, both with parameters. Only
+/// outermost blocks count.
 std::vector<GroupRule> Grouper::getRepeatedBlocks() {
   std::vector<unsigned> numbered(tree.getModules().size()); // how many X.<number> hold parameters
-  // The number of a module "a.0" is its name; that of a module "0" no number.
+  // The number of a module "a.0" is its name. A module "0" has no number.
   auto isNumbered = [&](const Module &module) {
     return module.depth > 1 && llvm::all_of(module.name, llvm::isDigit) &&
            paramsBelow.contains(module.path);
@@ -137,7 +137,7 @@ static std::string nameGroup(llvm::ArrayRef<std::string> modules) {
 
 std::string Grouper::getName(int group) { return nameGroup(groups[group].modules); }
 
-/// Modules that `pattern` names; `*` stands within one component of a path.
+/// Modules that match `pattern`; `*` matches within one component of a path.
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
   if (!pattern.empty() && tree.lookup(pattern))
     return std::vector<std::string>{pattern.str()};
@@ -155,7 +155,7 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   return found;
 }
 
-/// All ranks of a run are on each mesh.
+/// Every mesh has all ranks of a run.
 llvm::Error Grouper::checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules) {
   const MeshSpec all = config.mesh.value_or(MeshSpec());
   if (mesh.getRanks() == all.getRanks())
@@ -167,7 +167,7 @@ llvm::Error Grouper::checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string
                               "; give the group a mesh of as many ranks, or leave its mesh out");
 }
 
-/// What a group does not say itself is as the file says for all.
+/// Sets options that a group leaves open to the file's defaults for all groups.
 llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigPlace place,
                                                    llvm::ArrayRef<std::string> modules) {
   auto otherwise = [](auto &value, const auto &forAll) {
@@ -201,8 +201,8 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   return options;
 }
 
-/// FSDP2 prefetches by the lists of a module without parameters, too. Here it makes no group, which
-/// could say them.
+/// Refuses prefetch lists of a module without parameters. FSDP2 follows them, but here the module
+/// makes no group that could hold them.
 llvm::Error Grouper::checkHasNoLists(const ParamGroup &empty) {
   for (bool isForward : {true, false}) {
     const auto &targets =
@@ -224,7 +224,7 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
     return options.takeError();
   group.options = *options;
   group.place = rule.place;
-  int takenBy = kNoGroup; // an earlier group of a module around one of these
+  int takenBy = kNoGroup; // an earlier group whose module contains one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
       int &owner = groupOfParam[param];
@@ -271,8 +271,8 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
   return rule.isTogether ? addGroup(together, rule) : llvm::Error::success();
 }
 
-/// torch 2.11, _fsdp_init.py, _get_post_forward_mesh_info(): an int divides the ranks over which is
-/// sharded; 1 means false, and all of them true.
+/// torch 2.11, _fsdp_init.py, _get_post_forward_mesh_info(): an int must divide the ranks over
+/// which the group is sharded; 1 means false, and the number of all ranks true.
 llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshSpec &mesh,
                                                ConfigPlace place) {
   if (!choice.ranks)
@@ -290,8 +290,8 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshS
   return choice;
 }
 
-/// The outermost modules that hold parameters out of `members` and no others. Parameters that these
-/// do not hold alone, or that something outside of them uses, have none.
+/// The outermost modules all of whose parameters are in `members`. Shared parameters, and
+/// parameters that operations outside of such modules use, have no holder.
 std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) {
   std::vector<std::string> holders;
   auto areMembers = [&](StringRef path) {
@@ -317,7 +317,7 @@ std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) 
 }
 
 void Grouper::splitRoot(const ParamGroup &root) {
-  std::vector<std::vector<unsigned>> stretches(1); // between parameters of other groups
+  std::vector<std::vector<unsigned>> stretches(1); // root parameters between those of other groups
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup)
       stretches.back().push_back(index);
@@ -339,7 +339,7 @@ void Grouper::splitRoot(const ParamGroup &root) {
         part.params.push_back(param);
       }
     llvm::sort(part.params);
-    // FSDP2 keeps the root.
+    // In FSDP2 the root stays gathered.
     if (!part.options.reshardAfterForward ||
         part.options.reshardAfterForward->when == Reshard::None)
       part.options.reshardAfterForward = ReshardChoice{Reshard::Never};
@@ -368,13 +368,13 @@ llvm::Error Grouper::addRoot() {
   return llvm::Error::success();
 }
 
-/// A shared parameter is gathered by one group only: all modules that hold it must lie in that.
+/// Only one group gathers a shared parameter: it must contain all modules that hold the parameter.
 llvm::Error Grouper::checkShared() {
   for (auto [param, owner] : llvm::zip_equal(params, groupOfParam)) {
     if (param.names.size() == 1)
       continue;
     for (StringRef name : param.names) {
-      // The group that would take the parameter if this were its only name.
+      // The group that the parameter would be in if this were its only name.
       int taker = kNoGroup;
       for (auto [index, group] : llvm::enumerate(groups))
         if (taker == kNoGroup &&
@@ -391,8 +391,8 @@ llvm::Error Grouper::checkShared() {
   return llvm::Error::success();
 }
 
-/// A flat group is one buffer, of which gradients have the same parts as parameters: what has no
-/// gradient makes a group of its own there, before the other, so that the root group stays last.
+/// A flat group is one buffer with the same parts for parameters and gradients. Parameters without
+/// gradients therefore form a separate group, before the other, so that the root group stays last.
 void Grouper::separateFrozen() {
   bool isFlat = config.layout.value_or(Layout::Flat) == Layout::Flat;
   std::vector<ParamGroup> separated;

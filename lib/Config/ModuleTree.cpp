@@ -7,7 +7,7 @@
 using namespace fsdp;
 using llvm::StringRef;
 
-/// `a.b` of `a.b.c`; the root of `a`.
+/// `a.b` for `a.b.c`; the root for `a`.
 static StringRef getParentPath(StringRef path) {
   size_t dot = path.rfind('.');
   return dot == StringRef::npos ? StringRef() : path.take_front(dot);

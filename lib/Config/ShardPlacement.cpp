@@ -1,4 +1,4 @@
-//===- ShardPlacement.cpp - On which dimension parameters are cut ---------===//
+//===- ShardPlacement.cpp - Sharded dimensions of parameters --------------===//
 
 #include "fsdp/Config/ShardPlacement.h"
 
@@ -15,11 +15,11 @@ public:
   Placer(llvm::ArrayRef<NamedParam> params, const ShardingConfig &config)
       : params(params), config(config) {}
   llvm::Error place(ParamGroup &group);
-  /// Fails if no parameter has matched a pattern.
+  /// Fails if a pattern matched no parameter.
   llvm::Error checkMatched(const std::optional<ShardPlacement> &placement);
 
 private:
-  /// A rule, and the pattern that it is for.
+  /// A rule and its parsed pattern.
   struct Matcher {
     const PlacementRule *rule;
     ModulePattern pattern;
@@ -36,12 +36,12 @@ private:
 
   llvm::ArrayRef<NamedParam> params;
   const ShardingConfig &config;
-  MeshSpec::Axis axis;           // of the group that is placed
+  MeshSpec::Axis axis;           // of the current group
   std::set<ConfigPlace> matched; // rules
 };
 } // namespace
 
-/// The largest dimension that the ranks divide, of equal ones the first; 0 if they divide none.
+/// The largest dimension that the ranks divide, the first of equal ones; 0 if they divide none.
 int64_t Placer::findLargest(const NamedParam &param) const {
   std::optional<size_t> largest;
   for (auto [dim, size] : llvm::enumerate(param.shape))
@@ -51,7 +51,7 @@ int64_t Placer::findLargest(const NamedParam &param) const {
 }
 
 /// torch 2.11, _fsdp_param.py, _init_sharded_param(): a negative dimension counts from the last
-/// one; the ranks divide any dimension but 0.
+/// one; a dimension other than 0 must be divisible by the ranks.
 llvm::Expected<int64_t> Placer::resolve(const ShardDim &asked, const NamedParam &param) {
   if (!asked.dim)
     return findLargest(param);

@@ -54,7 +54,7 @@ template <> struct MappingTraits<MixedPrecision> {
   }
 };
 
-/// Of a group, or of all groups that do not say.
+/// For one group, or the default of all groups.
 static void mapReduction(IO &io, std::optional<double> &divideFactor,
                          std::optional<bool> &forceSum) {
   io.mapOptional("gradient_divide_factor", divideFactor);
@@ -64,7 +64,7 @@ static void mapReduction(IO &io, std::optional<double> &divideFactor,
       fail(io, "gradient_divide_factor " + *problem);
 }
 
-/// Of a group, or of all groups that do not say.
+/// For one group, or the default of all groups.
 static void mapExtension(IO &io, std::optional<AllGatherExtension> &extension) {
   std::optional<ReadExtension> read;
   io.mapOptional("all_gather_extension", read);
@@ -107,7 +107,7 @@ template <> struct MappingTraits<GroupRule> {
     io.mapOptional("together", together);
     mapGroupOptions(io, rule.options);
     if (modules.has_value() == together.has_value()) {
-      // An unknown key, which is reported after this, may be a misspelt one.
+      // An unknown key, which is reported later, may be a misspelt one of these.
       auto isKnown = [](StringRef key) {
         return key == "modules" || key == "together" || is_contained(kGroupKeys, key);
       };
@@ -286,7 +286,7 @@ llvm::Expected<ShardingConfig> fsdp::readShardingConfig(llvm::StringRef path) {
         problem->getMessage().str());
   if (std::error_code error = input.error())
     return llvm::createStringError(path + ": " + error.message());
-  // Of an empty file there is no node, and no next document to ask for.
+  // An empty file has no node, and no next document to ask for.
   if (input.getCurrentNode() && input.nextDocument())
     return llvm::createStringError(path + ": several documents (---), expected one");
   config.file = path.str();

@@ -1,4 +1,4 @@
-//===- Words.cpp - Words that the YAML file and the command line share ----===//
+//===- Words.cpp - Words of the YAML file and of options ------------------===//
 
 #include "fsdp/Config/ShardingConfig.h"
 #include "llvm/ADT/StringExtras.h"
@@ -6,7 +6,7 @@
 
 using namespace fsdp;
 
-/// The value of a word, or an error that says which words there are.
+/// The value of a word, or an error that lists the valid words.
 template <typename T>
 static llvm::Expected<T> takeWord(std::optional<T> value, llvm::StringRef what,
                                   llvm::StringRef text, llvm::StringRef expected) {

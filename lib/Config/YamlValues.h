@@ -1,7 +1,7 @@
 //===- YamlValues.h - Values of the YAML file ---------------------*- C++ -*-===//
 //
-// How single values are read: words, numbers, names with their places, and values that have a short
-// and a long form. The keys of the file are those of ShardingConfig.cpp, which alone includes this.
+// Readers of single values: words, numbers, names with their positions, and values with a short and
+// a long form. ShardingConfig.cpp, the only file that includes this one, has the keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,12 +16,12 @@ LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::PlacedName)
 
 namespace fsdp {
 
-/// What the traits need beside the value.
+/// Additional inputs of the traits.
 struct ReadContext {
   llvm::StringRef text;
 
   ConfigPlace getPlace(llvm::yaml::IO &io) const {
-    // Only ever used to read.
+    // The traits are only used for reading.
     auto &input = static_cast<llvm::yaml::Input &>(io);
     return getPlace(input.getCurrentNode()->getSourceRange().Start.getPointer());
   }
@@ -38,17 +38,17 @@ struct ReadContext {
   }
 };
 
-/// A size of the mesh. The parser gives the keys of a mapping in no order: where the number stands
-/// in the file tells which axis is first.
+/// A size of the mesh. The parser returns the keys of a mapping in no particular order; the
+/// position of the number in the file determines the order of axes.
 struct AxisSize {
   int64_t size = 1;
   const char *place = nullptr;
 };
 
-/// What a value that must not be a mapping is read as.
+/// The type for mappings where none is allowed.
 struct NoMapping {};
 
-/// What a value that must not be a sequence is read as.
+/// The type for sequences where none is allowed.
 struct NoSequence {};
 
 /// An `all_gather_extension` by its name, or by its fields.
@@ -64,7 +64,7 @@ struct ReadExtension {
   std::optional<ExtensionFields> fields;
 };
 
-/// The optimizer's `state_dtype`: of all states, or by their names.
+/// The optimizer's `state_dtype`: for all states, or by name.
 struct StateDtypeName {
   std::string word;
 };
@@ -77,8 +77,8 @@ struct ReadStateDtypes {
   StateDtypeNames names;
 };
 
-/// After an error nothing is read any more: what stands in the values is not the file's, and the
-/// reader may have no place for a further message.
+/// Records the first error. After an error values are no longer read from the file, and the reader
+/// may have no position for a further message.
 inline void fail(llvm::yaml::IO &io, const llvm::Twine &message) {
   if (!io.error())
     io.setError(message);
@@ -88,7 +88,7 @@ inline ConfigPlace getPlace(llvm::yaml::IO &io) {
   return static_cast<ReadContext *>(io.getContext())->getPlace(io);
 }
 
-/// Sets `value` or returns the message of the error, for which YAMLIO wants a reference.
+/// Sets `value` or returns the error message, which YAMLIO requires as a reference.
 template <typename T> llvm::StringRef takeWord(llvm::Expected<T> parsed, T &value) {
   if (parsed) {
     value = *parsed;
@@ -105,7 +105,7 @@ namespace llvm::yaml {
 
 using namespace fsdp;
 
-/// Words are only read.
+/// Words are read and never written.
 template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
   static void output(const T &, void *, raw_ostream &) {}
   static StringRef input(StringRef text, void *, T &value) { return takeWord(parse(text), value); }
@@ -200,7 +200,7 @@ template <> struct MappingTraits<std::vector<PlacementRule>> {
       rules.push_back({pattern.str(), {}});
       io.mapRequired(rules.back().pattern.c_str(), rules.back().dim);
     }
-    // The parser gives the keys of a mapping in no order.
+    // The parser returns the keys of a mapping in no particular order.
     llvm::sort(rules, [](const auto &a, const auto &b) { return a.dim.place < b.dim.place; });
   }
 };

@@ -19,7 +19,7 @@ using namespace fsdp::cost;
 
 namespace {
 
-/// Relative standard deviations that take the place of measured ones.
+/// Relative standard deviations that replace measured ones.
 struct GivenSpreads {
   std::optional<double> compute, network;
 };
@@ -86,10 +86,10 @@ private:
   GivenSpreads spreads;
   llvm::StringMap<const ProfiledCall *> callByKey;
   llvm::StringMap<const ProfiledKernel *> kernelByKey;
-  /// Calls that were asked for; their parts are unique in the context, so pointers tell them apart.
+  /// Calls seen so far. Their attributes are unique in the context, so pointers identify them.
   using CallKey = std::tuple<const void *, const void *, const void *>;
   mutable llvm::DenseMap<CallKey, OperationCost> known;
-  /// The same of kernels: parts of the body's calls.
+  /// Likewise for kernels, by the attributes of their bodies' calls.
   using KernelParts = std::vector<uintptr_t>;
   static KernelParts getParts(KernelOp kernel);
   mutable std::map<KernelParts, OperationCost> knownKernels;
@@ -107,7 +107,7 @@ OperationCost MergedCosts::computeCost(aten::CallOp call) const {
 OperationCost MergedCosts::getCost(aten::CallOp call) const {
   if (call.isView())
     return {};
-  // The result types follow from the rest; they are only part of the uniqued type.
+  // The result types follow from the rest; the key needs only one uniqued type.
   auto types = FunctionType::get(call->getContext(), call->getOperandTypes(), {});
   CallKey key{call.getCalleeAttr().getAsOpaquePointer(), call.getArgsAttr().getAsOpaquePointer(),
               types.getAsOpaquePointer()};
@@ -124,7 +124,7 @@ OperationCost MergedCosts::computeCost(LaunchOp launch, KernelOp kernel) const {
   return {.durationNs = device.getGeneratedNs(countWork(launch)), .origin = Origin::Roofline};
 }
 
-/// What KernelKey is made of, without its text.
+/// The components of a KernelKey, without printing them.
 MergedCosts::KernelParts MergedCosts::getParts(KernelOp kernel) {
   KernelParts parts{static_cast<uintptr_t>(kernel.getRounding())};
   auto add = [&](const void *unique) { parts.push_back(reinterpret_cast<uintptr_t>(unique)); };
@@ -185,7 +185,7 @@ OperationCost MergedCosts::computeUpdateCost(OptimizerKind kind, int64_t element
     for (const ProfiledUpdate &update : profile->updates)
       if (update.optimizer == kind && update.dtype == dtype)
         return readCurve(update.durations, elements);
-  // Reads gradient, parameter and states, writes parameter and states.
+  // Gradient, parameter and states are read; parameter and states are written.
   return costOfTraffic(3 * elements * getElementBytes(element) + 2 * stateBytes);
 }
 
@@ -222,7 +222,7 @@ std::string MergedCosts::describeSources() const {
   return text;
 }
 
-/// "2.5" percent is 0.025.
+/// Parses a percentage: "2.5" is 0.025.
 static llvm::Error readJitter(llvm::StringRef option, llvm::StringRef text,
                               std::optional<double> &spread) {
   if (text.empty())

@@ -7,16 +7,16 @@
 //             CUDA cores: torch leaves TF32 off for products by default.
 //   memory    bytes that nvidia-smi reports for the device.
 //   reserved  a context with torch's kernels (0.5 GiB), the buffers of NCCL's communicators for
-//             gathers, reductions and what ranks tell each other (0.25 GiB each), workspaces of
+//             gathers, reductions and control messages of ranks (0.25 GiB each), workspaces of
 //             cuBLAS and cuDNN. Estimates.
 //   measured  of h100: the steps that docs/costs.md compares with predictions, kernel by kernel,
 //             on an H100 SXM 80 GB (HBM3, 700 W, driver 580.159.04, torch 2.11.0+cu130, cuDNN
-//             9.19), 2026-11-26. What an event costs is left out, and so are kernels beside
+//             9.19), 2026-11-26. The cost of events is left out, and so are kernels beside
 //             collectives.
 //   products  h100: measured. cuBLAS reaches 430 to 660 TFLOPS in products of 3.4e10 operations,
 //             640 to 810 in 1.4e11, 650 to 870 in 5.5e11 and more. The same products take 1.12
-//             times as long where elementwise operators are generated kernels, as less lies
-//             between them: the power limit, it seems. Fraction and ramp lie between both.
+//             times as long with generated kernels for elementwise operators, which leave less time
+//             between products: probably the power limit. Fraction and ramp lie between both.
 //             b200: h100's. a100: an estimate.
 //   attention h100: measured, cuDNN's with causal heads of 64: 340 to 350 TFLOPS forward, 240 to
 //             285 backward. torch's flash attention runs at 287 to 304 for heads of 128
@@ -27,24 +27,24 @@
 //             fractions of products and attention are h100's times 0.83, which reproduces one of
 //             these figures: docs/costs.md.
 //   traffic   h100: measured, elementwise operators that load vectors reach 0.88 to 0.91. Updates
-//             reach 0.8. Others: the same.
-//   generated h100: measured, 0.84 to 0.92 by kernel. Others: the same.
+//             reach 0.8. Other devices: the same.
+//   generated h100: measured, 0.84 to 0.92 by kernel. Other devices: the same.
 //   elements  h100: measured, 266e9 to 400e9 a second. a100 and b200: by multiprocessors times
 //             clock (108 x 1.41 GHz, 148 x 1.97 GHz; h100: 132 x 1.98 GHz).
 //   rows      torch's softmax keeps rows of up to 48 KiB in shared memory. Logits of 128 KB a row
 //             are read three times by its forward and twice by its backward: measured. Generated
-//             kernels take for rows of 64 KB about as long as if they read them again, measured:
-//             these fill the registers, and no other row is loaded meanwhile. Rows of 4 KiB do not.
-//             A server core's second-level cache has 1 MiB.
+//             kernels take about as long for rows of 64 KB as if they read them again, measured:
+//             these fill the registers, so that no other row is loaded meanwhile. Rows of 4 KiB do
+//             not. A server core's second-level cache has 1 MiB.
 //   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100: 4.0,
 //             64 GB/s). Copies of pinned memory reach about 0.85 of a direction (packet headers,
-//             requests). An estimate. Both directions run at once. A CPU's own memory is copied as
-//             any other.
+//             requests). An estimate. Both directions run at once. On a CPU these are ordinary
+//             copies in its memory.
 //   kernelNs  gaps between kernels that are queued ahead, and ramps. h100: kernels of 64 KB take
-//             2 to 3 us, measured. Others: the same.
+//             2 to 3 us, measured. Other devices: the same.
 //   cpu       one thread of a server core at 3 GHz with two 256-bit fused multiply-adds per cycle
-//             (32 f32 operations); 12 GB/s is what one core of a cloud machine copies at. torch's
-//             dispatch of one call: 0.8 us, measured. Estimates; a profile beats them.
+//             (32 f32 operations); one core of a cloud machine copies at 12 GB/s. torch's dispatch
+//             of one call: 0.8 us, measured. Estimates; a profile is better.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,7 +64,7 @@ static constexpr int64_t kReservedBytes = 1344 * kMiB;
 static constexpr int64_t kCachedRowBytes = 48 << 10;
 static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// Of the memory's bandwidth, what generated kernels reach on GPUs.
+/// The fraction of the memory bandwidth that generated kernels reach on GPUs.
 static constexpr double kGeneratedFraction = 0.88;
 
 static constexpr Device kDevices[] = {

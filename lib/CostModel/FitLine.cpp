@@ -18,7 +18,7 @@ static double sumDeviations(llvm::ArrayRef<SizedDuration> durations, const Line 
 }
 
 static bool isBelow(llvm::ArrayRef<SizedDuration> durations, const Line &line) {
-  constexpr double kRounding = 1e-12; // lines pass through medians
+  constexpr double kRounding = 1e-12; // for lines that pass through medians
   return llvm::all_of(durations, [&](const SizedDuration &duration) {
     return line.latencyNs + line.nsPerUnit * static_cast<double>(duration.size) <=
            duration.medianNs * (1 + kRounding);

@@ -13,7 +13,7 @@
 
 namespace fsdp::cost {
 
-/// A larger number is no measurement, and sums and products of such numbers overflow.
+/// Larger numbers are no measurements, and their sums and products could overflow.
 inline constexpr double kLargest = 1e18;
 
 /// Reports a field that is larger than kLargest; 1e999 is read as infinity.
@@ -45,8 +45,8 @@ inline bool checkPositive(double value, llvm::json::Path path) {
   return false;
 }
 
-/// Reports a relative standard deviation that no samples have. That of a SizedDuration is at most
-/// 1.4826, since half of the samples are at most the median and so deviate by at most that.
+/// Reports a relative standard deviation that samples cannot have. A SizedDuration's is at most
+/// 1.4826: half of the samples are at most the median, so they deviate from it by at most itself.
 inline bool checkSpread(double value, llvm::json::Path path) {
   if (value >= 0 && value <= 2)
     return true;
@@ -54,9 +54,9 @@ inline bool checkSpread(double value, llvm::json::Path path) {
   return false;
 }
 
-/// Reads the JSON object in `file`, whose `format` must be this one and whose `version` one from
-/// `oldest` (0: `version`) to `version`, by fromJSON. The error is one line: what the file should
-/// be, its name, and the field.
+/// Reads the JSON object in `file` by fromJSON. Its `format` must be this one, its `version`
+/// between `oldest` (0: `version`) and `version`. The error is one line: the expected kind of file,
+/// its name, and the field.
 template <typename T>
 llvm::Expected<T> readJsonFile(const std::string &what, const std::string &file,
                                llvm::StringRef format, int64_t version, int64_t oldest = 0) {

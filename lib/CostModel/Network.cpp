@@ -1,4 +1,4 @@
-//===- Network.cpp - What collectives cost over a topology -----------------===//
+//===- Network.cpp - Costs of collectives by topology ---------------------===//
 
 #include "fsdp/CostModel/Network.h"
 
@@ -32,11 +32,11 @@ fsdp::schedule::Contention Network::getContention() const {
 
 static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// What `ranks` ranks use of a level.
+/// How a collective over `ranks` ranks uses a level.
 struct LevelUse {
   int64_t hops;    // of a ring
   int64_t members; // units of the level below that meet in one unit
-  int64_t inside;  // ranks of one unit of the level below
+  int64_t inside;  // participating ranks in one unit of the level below
 };
 
 static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int64_t ranks) {
@@ -52,7 +52,7 @@ static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int6
   return uses;
 }
 
-/// The same for ranks that are `stride` apart.
+/// Likewise for ranks that are `stride` apart.
 static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int64_t ranks,
                                        int64_t stride) {
   if (stride == 1)
@@ -114,7 +114,7 @@ CollectiveCost MeasuredCollective::getCost() const {
   if (durations.empty())
     return cost;
   std::vector<SizedDuration> rising = durations;
-  // Other work on the machine makes single medians too long, hardly one too short.
+  // Other load on the machine makes single medians too long, but hardly ever too short.
   for (size_t i = rising.size() - 1; i-- > 0;)
     rising[i].medianNs = std::min(rising[i].medianNs, rising[i + 1].medianNs);
   const Line below = fitLineBelow(rising);
@@ -143,7 +143,7 @@ CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stri
   if (!levels.empty())
     return costOverLevels(*this, kind, ranks, stride);
   if (!nearest) {
-    // An all-reduce is a reduce-scatter and an all-gather.
+    // An all-reduce costs as much as a reduce-scatter and an all-gather.
     CollectiveCost reduce = getCost(CollectiveKind::ReduceScatter, ranks);
     CollectiveCost gather = getCost(CollectiveKind::AllGather, ranks);
     return {{reduce.latencyNs + gather.latencyNs, reduce.nsPerByte + gather.nsPerByte},

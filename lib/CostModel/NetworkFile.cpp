@@ -97,8 +97,8 @@ static bool fromJSON(const llvm::json::Value &value, MeasuredCollective &collect
          checkRising(collective.durations, path.field("durations"));
 }
 
-/// Without a factor for reductions, that for gathers holds; without one for several collectives,
-/// the larger of these two; without one for collectives beside computation, 1.
+/// Defaults: the factor for reductions is that for gathers, the factor for several collectives the
+/// larger of both, the factor for collectives beside computation 1.
 static bool mapContention(llvm::json::ObjectMapper &object, schedule::Contention &contention,
                           llvm::json::Path path) {
   if (!object.map("laneContention", contention.lanes) ||
@@ -148,7 +148,7 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
         path.field("measured").report("all_gather and reduce_scatter are both needed");
         return false;
       }
-  // The last level must hold any number of ranks, and only it.
+  // Only the last level may hold any number of ranks, and it must.
   for (auto [i, level] : llvm::enumerate(network.levels))
     if ((level.units == 0) != (i + 1 == network.levels.size())) {
       path.field("levels").index(i).field("units").report(

@@ -17,16 +17,15 @@
 //               NCCL's kernels occupy: 16 channels of 132 SMs, 132 / 116, and twice as many where
 //               two run at once; 108 SMs on A100, 148 on B200. How much computation slows down
 //               collectives is not known: 1.
-//   copy engines   assumed, measured by nobody here: the rate of NVLink, as what all-gathers by
+//   copy engines   assumed, without measurements of our own: the rate of NVLink that all-gathers by
 //               kernels reach; twice the latency per collective, since NCCL copies between two
 //               synchronizations of all ranks, and says that the zero-CTA policy "may sacrifice
 //               some performance" (its user guide, communicator CTA policy flags); no SM, so that
-//               computation is not slower. That overlapped products gain is reported
-//               (pytorch/pytorch pull 176613: 15 % of a microbenchmark), as
-//               are steps that become slower (NVIDIA/Megatron-LM pull 5657).
+//               computation does not slow down. Reports say that overlapped products gain
+//               (pytorch/pytorch pull 176613: 15 % of a microbenchmark), and that some steps become
+//               slower (NVIDIA/Megatron-LM pull 5657).
 //   shared-memory   fsdp-profile --collectives --ranks 2 (shm) on two cores of a cloud machine's
-//   AMD
-//               EPYC, where a collective beside computation delays it by its own duration.
+//               AMD EPYC, where a collective beside computation is delayed by its own duration.
 //
 //===----------------------------------------------------------------------===//
 

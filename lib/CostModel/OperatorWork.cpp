@@ -29,7 +29,7 @@ int64_t fsdp::cost::getMovedBytes(Operation *op) {
 
 namespace {
 
-/// A call under its rule: the tensors at the places of the schema.
+/// A call with accessors for the rules: operands and arguments by their positions in the schema.
 class Call {
 public:
   explicit Call(aten::CallOp call) : call(call) {}
@@ -39,7 +39,7 @@ public:
   RankedTensorType operand(unsigned i) {
     return cast<RankedTensorType>(call.getOperand(i).getType());
   }
-  /// Null: the result is no tensor.
+  /// Null if the result is no tensor.
   RankedTensorType result(unsigned i) {
     return dyn_cast<RankedTensorType>(call.getResult(i).getType());
   }
@@ -48,7 +48,7 @@ public:
                                                   : BoolAttr();
     return value && value.getValue();
   }
-  /// The elements of a list of booleans; `otherwise` where it is absent.
+  /// An element of a list of booleans; `otherwise` if it is absent.
   bool flagOf(unsigned argument, unsigned element, bool otherwise) {
     auto list = argument < call.getArgs().size()
                     ? dyn_cast<DenseBoolArrayAttr>(call.getArgs()[argument])
@@ -73,11 +73,11 @@ private:
   aten::CallOp call;
 };
 
-/// What the table knows of an operator. The three numbers mean what their rule says.
+/// The table's entry for an operator. Its function gives the three numbers their meaning.
 struct Rule {
   OperatorWork (*count)(Call &call, const Rule &rule);
   unsigned first = 0;  // operand: the first factor, the query, the gradient, the table; or passes
-  unsigned second = 0; // argument: whether attention is causal; which gradients are wanted
+  unsigned second = 0; // argument: whether attention is causal; which gradients are requested
   unsigned third = 0;  // argument: whether the convolution is transposed
 };
 
@@ -90,8 +90,8 @@ static double product(ArrayRef<int64_t> sizes) {
   return result;
 }
 
-/// [..., m, k] x [..., k, n], the factors at `first` and the place after it; whatever comes before
-/// them is added. Grouped: each row of [m, k] meets one of the [e, k, n], or the groups share k.
+/// [..., m, k] x [..., k, n]: operands `first` and the next one; operands before them are added.
+/// Grouped: each row of [m, k] is multiplied by one matrix of [e, k, n], or the groups divide k.
 static OperatorWork countProduct(Call &call, const Rule &rule) {
   RankedTensorType left = call.operand(rule.first), right = call.operand(rule.first + 1);
   double columns = right.getRank() >= 2 ? static_cast<double>(right.getShape().back()) : 1;
@@ -113,9 +113,9 @@ static OperatorWork countLinear(Call &call, const Rule &) {
   return {Arithmetic::MatrixProduct, flops, call.bytes(), input.getElementType()};
 }
 
-/// Multiply-adds times two of the products of attention, `keyProducts` over the size of a key and
-/// `valueProducts` over that of a value. Source: Dao, FlashAttention-2 (arXiv 2307.08691), section
-/// 4.1: two products forward, five backward (scores are computed again); a causal mask halves them.
+/// The operations of attention's products, `keyProducts` over the head size of keys and
+/// `valueProducts` over that of values. Source: Dao, FlashAttention-2 (arXiv 2307.08691), section
+/// 4.1: two products forward, five backward (scores are recomputed); a causal mask halves them.
 static double attentionFlops(Call &call, const Rule &rule, int keyProducts, int valueProducts) {
   RankedTensorType query = call.operand(rule.first), key = call.operand(rule.first + 1),
                    value = call.operand(rule.first + 2);
@@ -137,8 +137,8 @@ static OperatorWork countAttentionBackward(Call &call, const Rule &rule) {
           call.operand(rule.first).getElementType()};
 }
 
-/// Every element of the smaller side of the correlation (the output, or the input if transposed)
-/// meets all weights of one of its channels.
+/// Every element of the output (of a transposed convolution: the input) is multiplied by all
+/// weights of one of its channels.
 static double convolutionFlops(RankedTensorType outer, RankedTensorType weight) {
   return 2 * product(outer.getShape()) * product(weight.getShape().drop_front());
 }
@@ -149,7 +149,7 @@ static OperatorWork countConvolution(Call &call, const Rule &rule) {
           call.operand(0).getElementType()};
 }
 
-/// Operands: gradient of the output, input, weight. As much again for each gradient that is wanted.
+/// Operands: gradient of the output, input, weight. The same work for each requested gradient.
 static OperatorWork countConvolutionBackward(Call &call, const Rule &rule) {
   RankedTensorType outer = call.flag(rule.third) ? call.operand(1) : call.operand(0);
   int gradients = call.flagOf(rule.second, 0, true) + call.flagOf(rule.second, 1, true);
@@ -157,7 +157,7 @@ static OperatorWork countConvolutionBackward(Call &call, const Rule &rule) {
           call.bytes(), outer.getElementType()};
 }
 
-/// Reads of the table (operand `first`) what it yields.
+/// Reads as many bytes of the table (operand `first`) as it returns.
 static OperatorWork countLookup(Call &call, const Rule &rule) {
   int64_t bytes = call.bytes() - getMovedBytes(call.operand(rule.first)) + call.resultBytes();
   OperatorWork work{Arithmetic::None, 0, bytes, Type()};
@@ -165,8 +165,8 @@ static OperatorWork countLookup(Call &call, const Rule &rule) {
   return work;
 }
 
-/// Zeroes the result, then adds each row of the gradient (operand `first`) to its place: on GPUs by
-/// sorting the indices and in two passes over sums in fp32.
+/// Zeroes the result, then adds each row of the gradient (operand `first`) to the table's row. GPUs
+/// sort the indices and make two passes over sums in fp32.
 static OperatorWork countLookupBackward(Call &call, const Rule &rule) {
   int64_t bytes = call.bytes() + 2 * getMovedBytes(call.operand(rule.first));
   OperatorWork work{Arithmetic::None, 0, bytes, Type()};
@@ -174,7 +174,7 @@ static OperatorWork countLookupBackward(Call &call, const Rule &rule) {
   return work;
 }
 
-/// Reads one number of each row of the operand.
+/// Reads one element of each row of the operand.
 static OperatorWork countPick(Call &call, const Rule &) {
   RankedTensorType from = call.operand(0);
   int64_t rowBytes =
@@ -185,7 +185,7 @@ static OperatorWork countPick(Call &call, const Rule &) {
   return {Arithmetic::None, 0, bytes, Type()};
 }
 
-/// Moves operands and results, in `first` passes over rows.
+/// Reads operands and writes results, in `first` passes over rows.
 static OperatorWork countRows(Call &call, const Rule &rule) {
   OperatorWork work{Arithmetic::None, 0, call.bytes(), Type()};
   RankedTensorType rows = call.operand(0);
@@ -195,7 +195,7 @@ static OperatorWork countRows(Call &call, const Rule &rule) {
   return work;
 }
 
-/// Writes without reading the operands, or no more of them than one number for each row.
+/// Writes without reading the operands, or reads only one element per row.
 static OperatorWork countFill(Call &call, const Rule &) {
   return {Arithmetic::None, 0, call.resultBytes(), Type()};
 }
@@ -206,7 +206,7 @@ static OperatorWork countNothing(Call &, const Rule &) {
   return work;
 }
 
-/// Whether the elements of both lie in the same order without gaps between them.
+/// True if both have their elements in the same order without gaps.
 static bool haveOneLayout(RankedTensorType left, RankedTensorType right) {
   if (left.getShape() != right.getShape())
     return false;
@@ -226,8 +226,8 @@ static bool doesBroadcast(RankedTensorType from, RankedTensorType to) {
                       });
 }
 
-/// Whether torch's elementwise kernel for these loads whole vectors: all tensors have one layout,
-/// and none is converted. One kernel converts whole vectors, f32 to 16 bits.
+/// True if torch's elementwise kernel loads whole vectors: all tensors have one layout and need no
+/// conversion, except from f32 to 16 bits, which has a vectorized kernel.
 static bool isVectorized(Call &call, RankedTensorType result) {
   bool hasOneLayout = true, converts = false, narrows = true;
   for (unsigned i = 0; i < call.numOperands(); ++i) {
@@ -240,7 +240,7 @@ static bool isVectorized(Call &call, RankedTensorType result) {
   return hasOneLayout && (!converts || (narrows && call.numOperands() == 1));
 }
 
-/// Copies element after element, having found each one's operand, unless these are contiguous.
+/// Contiguous operands are copied by vectors; otherwise each element's operand is searched.
 static OperatorWork countConcatenation(Call &call, const Rule &) {
   OperatorWork work{Arithmetic::None, 0, call.bytes(), Type()};
   for (unsigned i = 0; i < call.numOperands(); ++i)
@@ -249,7 +249,7 @@ static OperatorWork countConcatenation(Call &call, const Rule &) {
   return work;
 }
 
-/// What an operator of one result does, by its shapes.
+/// The kind of an operator with one result, from its shapes.
 enum class Shapes : uint8_t { Elementwise, Reduction, Other };
 
 static double largestOperand(Call &call) {
@@ -281,7 +281,7 @@ static OperatorWork countMoves(Call &call, const Rule &) {
   return work;
 }
 
-/// The table: places are those of torch 2.11's schemas (native_functions.yaml).
+/// The table. Positions are those of torch 2.11's schemas (native_functions.yaml).
 static const Rule &lookupRule(StringRef baseName) {
   static const Rule other{countMoves};
   static const llvm::StringMap<Rule> rules = {
@@ -348,7 +348,7 @@ OperatorWork fsdp::cost::countWork(aten::CallOp op) {
   return rule.count(call, rule);
 }
 
-/// Reductions of rows in a call of a kernel's body.
+/// The number of row reductions in a call of a kernel's body.
 static unsigned countReductions(aten::CallOp op) {
   if (op.isView())
     return 0;
@@ -371,7 +371,7 @@ OperatorWork fsdp::cost::countWork(LaunchOp launch) {
       rows = tensor;
   if (!rows || rows.getRank() == 0)
     return work;
-  // What is stored of whole rows is computed after their reductions.
+  // Stored results of whole rows are computed in a further pass after the reductions.
   auto hasRows = [&](Type type) {
     return cast<RankedTensorType>(type).getShape() == rows.getShape();
   };

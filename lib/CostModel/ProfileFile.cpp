@@ -7,7 +7,7 @@ using namespace fsdp;
 using namespace fsdp::cost;
 
 static constexpr llvm::StringLiteral kFormat = "fsdp-profile";
-/// Version 1 knew no kernels.
+/// Version 1 has no kernels.
 static constexpr int64_t kVersion = 2, kOldest = 1;
 
 namespace fsdp::cost {
@@ -23,7 +23,7 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledTensor &tensor,
   return false;
 }
 
-/// Reports sizes that no device has, so that sums of sizes do not overflow.
+/// Reports sizes beyond any device's memory, so that sums of sizes do not overflow.
 static bool checkMemory(int64_t bytes, llvm::json::Path path) {
   constexpr int64_t kMostBytes = int64_t(1) << 50;
   if (bytes > kMostBytes) {
@@ -63,7 +63,7 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledKernel &kernel,
   return known.has_value();
 }
 
-/// A curve over `sizeName`; sizes are positive and increase.
+/// Reads durations by `sizeName`; sizes are positive and increase.
 static bool mapCurve(const llvm::json::Value &value, llvm::StringLiteral field,
                      llvm::StringLiteral sizeName, std::vector<SizedDuration> &curve,
                      llvm::json::Path path) {
@@ -72,7 +72,7 @@ static bool mapCurve(const llvm::json::Value &value, llvm::StringLiteral field,
     path.field(field).report("expected an array");
     return false;
   }
-  // A path points to the one that it continues.
+  // A path points to its parent, which must outlive it.
   llvm::json::Path listPath = path.field(field);
   for (auto [i, element] : llvm::enumerate(*list)) {
     llvm::json::Path at = listPath.index(i);

@@ -1,4 +1,4 @@
-//===- ProfileKey.cpp - What distinguishes calls in a profile --------------===//
+//===- ProfileKey.cpp - Keys of calls and kernels in profiles -------------===//
 
 #include "fsdp/CostModel/Profile.h"
 #include "fsdp/IR/TensorLayout.h"
@@ -16,7 +16,7 @@ static void printList(llvm::raw_ostream &os, const Range &range, Each each) {
   os << ']';
 }
 
-/// `printOperand` prints the next operand.
+/// `printOperand` is called for operands.
 static void printArgument(llvm::raw_ostream &os, Attribute argument,
                           llvm::function_ref<void()> printOperand) {
   if (isa<aten::OperandAttr>(argument))
@@ -80,7 +80,7 @@ KernelKey KernelKey::of(KernelOp kernel) {
   }
   for (auto call : body.getOps<aten::CallOp>()) {
     llvm::raw_string_ostream os(key.body.emplace_back());
-    // Operands are defined before, so results take the next numbers.
+    // Operands have numbers already, so results get the next ones.
     llvm::interleaveComma(call.getResults(), os, [&](Value result) { os << number(result); });
     os << " = " << call.getCallee() << '(';
     auto operand = call.operand_begin();

@@ -14,7 +14,7 @@ double fsdp::cost::medianOf(std::vector<double> values) {
 }
 
 SizedDuration fsdp::cost::summarize(llvm::ArrayRef<double> durationsNs, int64_t size) {
-  // Of normal samples: the standard deviation by the median absolute deviation.
+  // For normal samples: the ratio of standard deviation and median absolute deviation.
   constexpr double kStandardDeviations = 1.4826;
   double median = medianOf(durationsNs.vec());
   std::vector<double> deviations;

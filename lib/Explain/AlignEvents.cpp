@@ -1,11 +1,11 @@
-//===- AlignEvents.cpp - What two schedules do in the same order ----------===//
+//===- AlignEvents.cpp - Alignment of two schedules' events ---------------===//
 
 #include "fsdp/Explain/ScheduleDiff.h"
 
 using namespace fsdp::explain;
 
 /// E. W. Myers, "An O(ND) Difference Algorithm and Its Variations", Algorithmica 1 (1986). furthest
-/// is indexed by diagonal x - y; round d keeps what is needed to walk back.
+/// is indexed by diagonal x - y; `rounds` keeps it for the way back.
 std::vector<AlignedEvent> fsdp::explain::align(const std::vector<ScheduleEvent> &left,
                                                const std::vector<ScheduleEvent> &right) {
   int64_t numLeft = static_cast<int64_t>(left.size()),

@@ -1,4 +1,4 @@
-//===- DecisionLog.cpp - What was decided of a step, line by line ---------===//
+//===- DecisionLog.cpp - A step's decisions as text -----------------------===//
 
 #include "fsdp/Explain/DecisionLog.h"
 
@@ -54,7 +54,7 @@ void Log::writeStep() {
   os << '\n';
 }
 
-/// With what the word means for the group, if it does not say so itself.
+/// Adds the meaning of the word for this group, if the word itself does not tell.
 void Log::writeReshard(GroupOp group) {
   Reshard asked = group.getReshardAfterForward();
   line(group) << "reshard_after_forward " << stringifyReshard(asked);

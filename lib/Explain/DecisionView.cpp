@@ -1,4 +1,4 @@
-//===- DecisionView.cpp - What passes decided of groups, and why ----------===//
+//===- DecisionView.cpp - Decisions of passes, for display ----------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -19,7 +19,7 @@ static std::string getName(std::optional<RecomputePolicy> policy) {
 
 static std::string getName(StatePlace place) { return stringifyStatePlace(place).str(); }
 
-/// What the group asks for and what it has.
+/// The request of a group and its decision.
 static std::pair<std::string, std::string> getChoices(const GroupInfo &info, Subject subject) {
   GroupOp group = info.op;
   MixedPrecisionAttr policy = group.getMixedPrecisionAttr();
@@ -54,7 +54,7 @@ std::vector<DecisionView> fsdp::explain::viewDecisions(const GroupTable &groups)
   std::vector<DecisionView> views;
   for (unsigned i = 0; i <= getMaxEnumValForSubject(); ++i) {
     auto subject = static_cast<Subject>(i);
-    bool isNeighbour = false; // the last view is of the group before
+    bool isNeighbour = false; // the last view is that of the preceding group
     for (const GroupInfo &info : groups.getGroups()) {
       GroupOp group = info.op;
       StringAttr reason = group.getReason(subject);

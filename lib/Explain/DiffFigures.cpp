@@ -1,4 +1,4 @@
-//===- DiffFigures.cpp - Two steps in numbers and facts -------------------===//
+//===- DiffFigures.cpp - Figures and facts of two steps -------------------===//
 
 #include "DiffFigures.h"
 

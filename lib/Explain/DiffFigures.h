@@ -1,4 +1,4 @@
-//===- DiffFigures.h - Two steps in numbers and facts ------------*- C++ -*-===//
+//===- DiffFigures.h - Figures and facts of two steps -----------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_DIFFFIGURES_H
 #define FSDP_EXPLAIN_DIFFFIGURES_H
@@ -7,18 +7,18 @@
 
 namespace fsdp::explain {
 
-/// "+1.30 %", "="; empty where the left has none.
+/// "+1.30 %", "="; empty if the left value is 0.
 std::string formatChange(double left, double right);
 
 /// One number of both steps.
 struct Figure {
-  const char *name, *key; // for people, for JSON
+  const char *name, *key; // in text, in JSON
   double left, right;
   std::string leftText, rightText;
 };
 std::vector<Figure> getFigures(const ScheduleView &left, const ScheduleView &right);
 
-/// A property of the whole steps (mesh, lanes) in which they differ.
+/// A property of whole steps (mesh, lanes) that differs.
 struct Fact {
   std::string name, left, right;
 };

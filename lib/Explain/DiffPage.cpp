@@ -14,7 +14,7 @@ namespace json = llvm::json;
 
 namespace {
 
-/// A step of the page; `plan` is null where it was measured.
+/// A step of the page; `plan` is null for a measured step.
 struct PageSide {
   std::string name;
   const ScheduleView &view;
@@ -81,7 +81,7 @@ void fsdp::explain::writeDiffPage(const NamedPlan &left, const NamedPlan &right,
                  compareSteps(sideOf(left), sideOf(right)), os);
 }
 
-/// What a measured block or collective takes more than it was predicted to.
+/// The differences between measured and predicted times of blocks and collectives.
 static StepComparison compareWithMeasured(const ScheduleView &predicted,
                                           const std::vector<BlockTimes> &blocks,
                                           const std::vector<CollectiveTimes> &collectives) {

@@ -1,4 +1,4 @@
-//===- ExplainModule.cpp - From a scheduled module to its reasons ---------===//
+//===- ExplainModule.cpp - Explains a scheduled module --------------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 
@@ -26,9 +26,9 @@ static std::string describeJitter(const ExplainedModule &explained,
              .str();
 }
 
-/// What the model's products take at the device's peak. An attribute of the module counts the
-/// floating-point operations of one microbatch that are computed again. Their dtypes are not known:
-/// they count as the average operation of the step.
+/// Time of the model's products at the device's peak, without recomputation. A module attribute has
+/// the number of recomputed floating-point operations per microbatch, but not their dtypes: they
+/// count as the average operation of the step.
 static double getModelPeakNs(ModuleOp module, const cost::CostModel &costs) {
   double peakNs = 0, flops = 0;
   module.walk([&](aten::CallOp call) {

@@ -1,4 +1,4 @@
-//===- Explanation.cpp - Why a plan is as it is ---------------------------===//
+//===- Explanation.cpp - Reasons of a plan's decisions --------------------===//
 
 #include "fsdp/Explain/Explanation.h"
 
@@ -9,7 +9,8 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// The operation with the most live bytes in a range; the first of equals. A segment tree.
+/// Finds the operation with the most live bytes in a range, the first of equal ones. A segment
+/// tree.
 class LargestLive {
 public:
   explicit LargestLive(const std::vector<int64_t> &liveBytes)
@@ -20,7 +21,7 @@ public:
       tree[i] = larger(tree[2 * i], tree[2 * i + 1]);
   }
 
-  /// Of first, ..., last; first <= last.
+  /// In first, ..., last; first <= last.
   uint32_t find(uint32_t first, uint32_t last) const {
     uint32_t best = first;
     size_t low = first + size, high = last + size + 1;
@@ -56,7 +57,7 @@ public:
 
 private:
   void explainKeeps() {
-    std::vector<int64_t> most = view.liveBytes; // by position, launches of reductions included
+    std::vector<int64_t> most = view.liveBytes; // by position, including launches of reductions
     for (size_t i = 0; i < most.size(); ++i)
       most[i] = std::max(most[i], view.launchBytes[i]);
     LargestLive largest(most);
@@ -77,8 +78,8 @@ private:
         reason.chunkNs = group.chunk->gatherCost.durationNs(group.gatheredBytes);
       }
       if (problem.memoryCapBytes && before.last + 1 < use.first) {
-        // A copy that is gathered again lies there from its launch on: only what is before has more
-        // to hold. Reductions of the launch's own position are launched before it.
+        // A copy that is gathered again is live from its launch on, so that only earlier operations
+        // would hold more. Reductions at the launch's position are launched before it.
         uint32_t end = reason.kept ? use.first : std::min(use.first, launchOf(i));
         if (before.last + 1 < end) {
           uint32_t tight = largest.find(before.last + 1, end - 1);
@@ -113,7 +114,7 @@ private:
       reason.collective = i;
       reason.latencySavedNs = isGather ? savedBy(plan.gathers[collective.bucket])
                                        : savedBy(plan.reductions[collective.bucket]);
-      // First the reductions that must precede it, then earlier launches of its own kind.
+      // First the reductions that must precede it, then earlier launches of the same kind.
       auto [ready, held] = isGather ? readyOf(plan.gathers[collective.bucket])
                                     : readyOf(plan.reductions[collective.bucket]);
       uint32_t limit = ready;
@@ -128,8 +129,8 @@ private:
     }
   }
 
-  /// Room for what is launched one position later until now. A gather is then there while the
-  /// reductions of that next position are launched.
+  /// The memory left for a collective that is launched one position later so far. A gather would
+  /// then be live while the reductions of that later position are launched.
   int64_t roomAt(CollectiveKind kind, uint32_t operation) const {
     int64_t live = view.liveBytes[operation];
     if (kind == CollectiveKind::AllGather && operation + 1 < view.launchBytes.size())
@@ -140,7 +141,7 @@ private:
     return !problem.memoryCapBytes || roomAt(kind, operation) >= bytes;
   }
 
-  /// What one launch of the members takes less than one of each.
+  /// The time that one launch saves compared to separate launches of its members.
   double savedBy(const GatherBucket &bucket) const {
     double ns = -problem.ofGather(bucket.uses, plan.chunked, bucket.byCopyEngine).totalNs();
     for (uint32_t use : bucket.uses)
@@ -174,7 +175,7 @@ private:
     return {position, HeldBy::Gradients};
   }
 
-  /// The collective that has each one's lane before it.
+  /// For each collective, the one before it on its lane.
   std::vector<std::optional<uint32_t>> findLanePredecessors() const {
     bool isOneLane = problem.oneLane || plan.shareLane;
     std::vector<uint32_t> order(view.collectives.size());
@@ -223,7 +224,7 @@ private:
   const Plan &plan;
   const ScheduleView &view;
   std::vector<int32_t> previous;
-  std::vector<uint32_t> launches; // by use, where it is gathered
+  std::vector<uint32_t> launches; // by use: the launch of its gather
   Explanation result;
 };
 
@@ -235,7 +236,7 @@ Explanation fsdp::explain::explain(const Problem &problem, const Plan &plan,
 }
 
 static std::string describeRoom(const Headroom &room, const ScheduleView &view) {
-  // Many reasons name the peak; the module where it occurs is printed once, with the step.
+  // Many reasons refer to the peak; the module where it occurs is printed once, with the step.
   if (room.operation == view.peakOperation)
     return formatBytes(room.bytes) + " left at the peak";
   return formatBytes(room.bytes) + " left in " + describe(view.labels.operations[room.operation]);

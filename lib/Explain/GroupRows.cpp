@@ -1,4 +1,4 @@
-//===- GroupRows.cpp - What happens to each group, line by line -----------===//
+//===- GroupRows.cpp - A table of each group's events ---------------------===//
 
 #include "GroupRows.h"
 
@@ -14,7 +14,7 @@ std::string fsdp::explain::getPlace(const ScheduleView &view, uint32_t position)
   return label.module.empty() ? label.name : label.module;
 }
 
-/// Why a collective is launched where it is and, for one of its groups, with what.
+/// Why a collective is launched at its position and, for one of its groups, with which others.
 static std::string getReason(const ExplainedPlan &plan, uint32_t index, const std::string &group) {
   const CollectiveView &collective = plan.view.collectives[index];
   const LaunchReason &reason = plan.explanation.launches[index];
@@ -43,7 +43,7 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
       rows.push_back({use.group, use.first, view.labels.operations[use.first].part, "keep",
                       reason.sizeBytes, std::nullopt, "", describe(reason, view)});
   }
-  // A group that may not be released has one use from the forward into the backward.
+  // A group that may not be released has one use, from the forward into the backward.
   for (const Use &use : problem.uses) {
     StepPart part = view.labels.operations[use.last].part;
     if (part == view.labels.operations[use.first].part)

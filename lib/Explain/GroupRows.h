@@ -1,4 +1,4 @@
-//===- GroupRows.h - What happens to each group, line by line ----*- C++ -*-===//
+//===- GroupRows.h - A table of each group's events -------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_GROUPROWS_H
 #define FSDP_EXPLAIN_GROUPROWS_H
@@ -7,7 +7,7 @@
 
 namespace fsdp::explain {
 
-/// A group's share in a gather or a reduction, or a use that says why it is kept or not.
+/// A group's share of a gather or a reduction, or a use whose copy is kept.
 struct GroupRow {
   uint32_t group = 0;
   uint32_t operation = 0; // rows of a group are sorted by it
@@ -16,7 +16,7 @@ struct GroupRow {
   int64_t sizeBytes = 0;              // of this group alone
   std::optional<uint32_t> collective; // index into the view's collectives; none: a kept use
   std::string why;                    // why the collective is launched there; empty without one
-  /// Why the copy is kept, or gathered again. Empty of first gathers and of reductions.
+  /// Why the copy is kept, or gathered again. Empty for first gathers and for reductions.
   std::string whyKept;
 
   std::string getWhy() const {
@@ -27,7 +27,7 @@ struct GroupRow {
 /// By group, then by operation. Every gather and reduction has a row in each of its groups.
 std::vector<GroupRow> getGroupRows(const ExplainedPlan &plan);
 
-/// The module that a position stands before.
+/// The module of the operation at a position.
 std::string getPlace(const ScheduleView &view, uint32_t position);
 
 } // namespace fsdp::explain

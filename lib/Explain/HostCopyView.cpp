@@ -1,4 +1,4 @@
-//===- HostCopyView.cpp - Copies to and from the host on a timeline --------===//
+//===- HostCopyView.cpp - Host copies on a timeline -----------------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 
@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::explain;
 
-/// A group, with what of it is copied unless that is optimizer state; a module and its activation.
+/// A group, with the kind of value unless it is optimizer state; or a module and its activation.
 static std::string nameCopied(const ScheduledHostCopy &copy, const StepMemory &memory) {
   if (FlatSymbolRefAttr group = getGroupOf(copy.fetch))
     return GroupOp(memory.groups.lookup(group).op).getModuleName() +
@@ -31,7 +31,7 @@ std::vector<HostCopyView> fsdp::explain::viewHostCopies(const ScheduleProblem &s
                      {},
                      copy.exposedNs});
   }
-  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // when each direction is free
+  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // the times when each link is free
   for (const HostCopyEvent &event : getEvents(step.hostCopies)) {
     if (event.position > 0)
       nowNs = std::max(nowNs, timeline.operations[event.position - 1].endNs);

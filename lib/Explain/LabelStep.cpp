@@ -1,4 +1,4 @@
-//===- LabelStep.cpp - A step's operations, for people --------------------===//
+//===- LabelStep.cpp - Names of a step's operations -----------------------===//
 
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/Quantities.h"
@@ -43,7 +43,7 @@ static MemoryCategory getCategory(const LiveRange &range) {
   llvm_unreachable("unknown category");
 }
 
-/// Bytes by category of every operation, from the ranges of which `liveBytes` consists.
+/// Live bytes of every operation by category, from the ranges that make up `liveBytes`.
 static void countBytes(const StepMemory &memory, const ScheduleProblem &step, StepLabels &labels) {
   std::vector<MemoryBytes> changes(step.operations.size() + 1, MemoryBytes{});
   for (const OperationRange &part : step.ranges) {
@@ -69,7 +69,7 @@ std::string fsdp::explain::describeMesh(MeshOp mesh) {
   return text;
 }
 
-/// The model's mesh is the first one.
+/// The first mesh is the model's.
 static void describeMeshes(ModuleOp module, StepLabels &labels) {
   std::string ofGroups;
   for (auto [index, mesh] : llvm::enumerate(module.getOps<MeshOp>()))
@@ -87,7 +87,7 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     labels.model = model.getValue().str();
   labels.operations.reserve(step.operations.size());
-  // An operation without a phase belongs to the phase of the one before it.
+  // An operation without a phase belongs to the phase of the previous one.
   StepPart part = StepPart::Forward;
   for (Operation *op : step.operations) {
     OperationLabel label;
@@ -119,7 +119,7 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
     labels.operations.push_back(std::move(label));
   }
   countBytes(memory, step, labels);
-  // The cost model says of all numbers of ranks alike where its figures come from.
+  // The sources of the cost model's figures do not depend on the number of ranks.
   int64_t ranks = 1, replicas = 1;
   for (const GroupInfo &group : memory.groups.getGroups()) {
     std::vector<std::string> &parameters = labels.parameters[GroupOp(group.op).getModuleName()];

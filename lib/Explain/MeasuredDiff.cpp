@@ -12,7 +12,7 @@
 using namespace fsdp::explain;
 using Align = TextTable::Align;
 
-/// How far the prediction is from the measurement: "+3.1 %", "-0.4 %".
+/// The relative error of the prediction: "+3.1 %", "-0.4 %".
 static std::string formatError(const TimePair &pair) {
   if (pair.measuredNs <= 0)
     return "";
@@ -20,7 +20,7 @@ static std::string formatError(const TimePair &pair) {
                        100 * (pair.predictedNs / pair.measuredNs - 1));
 }
 
-/// The rows to show, in the order of the step.
+/// The rows to print, in the order of the step.
 template <typename Times>
 static std::vector<Times> chooseRows(const std::vector<Times> &rows, bool all) {
   constexpr size_t kMostShown = 10;
@@ -38,7 +38,7 @@ static std::vector<Times> chooseRows(const std::vector<Times> &rows, bool all) {
   return chosen;
 }
 
-/// How far single rows are off, as a share of all measured time: errors do not cancel.
+/// The sum of the rows' absolute errors as a share of the measured time.
 template <typename Times> static std::string sumErrors(const std::vector<Times> &rows) {
   double difference = 0, measured = 0;
   for (const Times &row : rows) {

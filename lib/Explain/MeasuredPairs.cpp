@@ -1,4 +1,4 @@
-//===- MeasuredPairs.cpp - What was predicted, and measured ---------------===//
+//===- MeasuredPairs.cpp - Pairs of predicted and measured times ----------===//
 
 #include "MeasuredPairs.h"
 
@@ -32,7 +32,7 @@ std::vector<BlockTimes> fsdp::explain::pairBlocks(const ScheduleView &view,
   return blocks;
 }
 
-/// The name that a training binary gives to the collective, with all groups.
+/// The collective's name in a training binary, with all groups.
 static std::string nameInFull(const CollectiveView &collective, llvm::StringRef kind) {
   std::string name = kind.str();
   for (size_t i = 0; i < collective.groups.size(); ++i)
@@ -42,14 +42,15 @@ static std::string nameInFull(const CollectiveView &collective, llvm::StringRef 
 
 namespace {
 
-/// Measured collectives by name, each to be taken once, in order.
+/// Measured collectives by name, each taken once, in order.
 class MeasuredByName {
 public:
   explicit MeasuredByName(const MeasuredStep &measured) {
     for (const MeasuredCollective &collective : measured.collectives)
       byName[collective.name].push_back(&collective);
   }
-  /// A simulated trace has short names. Null: there is none, or none is left.
+  /// Takes the next collective of this name; `shortName` is that of a simulated trace. Null if none
+  /// is left.
   const MeasuredCollective *take(const std::string &name, const std::string &shortName) {
     for (const std::string &key : {name, shortName})
       if (auto found = byName.find(key); found != byName.end() && !found->second.empty()) {
@@ -72,7 +73,7 @@ private:
 
 } // namespace
 
-/// A mesh without the commas in its numbers: "dp = 1,024" and "dp = 1024" are one.
+/// A mesh without thousands separators: "dp = 1,024" and "dp = 1024" are equal.
 static std::string withoutSeparators(llvm::StringRef mesh) {
   std::string text;
   for (size_t i = 0; i < mesh.size(); ++i)

@@ -1,4 +1,4 @@
-//===- MeasuredPairs.h - What was predicted, and measured --------*- C++ -*-===//
+//===- MeasuredPairs.h - Pairs of predicted and measured times --*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_MEASUREDPAIRS_H
 #define FSDP_EXPLAIN_MEASUREDPAIRS_H
@@ -9,7 +9,7 @@
 
 namespace fsdp::explain {
 
-/// Times of one thing in both steps, in nanoseconds.
+/// A predicted and a measured time, in nanoseconds.
 struct TimePair {
   double predictedNs = 0, measuredNs = 0;
   double difference() const { return std::abs(predictedNs - measuredNs); }
@@ -21,24 +21,24 @@ struct BlockTimes : TimePair {
 };
 
 struct CollectiveTimes : TimePair {
-  std::string name; // for people
+  std::string name; // for messages
   StepPart part = StepPart::Forward;
   int64_t sizeBytes = 0;
   TimePair exposed;
   schedule::Interval measured;
-  bool isAcross = false; // the reduction's way over replicas
+  bool isAcross = false; // the all-reduce over replicas
 };
 
 /// Each block of modules, forward and backward, in the order of the step.
 std::vector<BlockTimes> pairBlocks(const ScheduleView &view, const MeasuredStep &measured);
 
-/// Each collective of the view in its order, behind a reduction its way over replicas. An error if
-/// the trace is of another mesh or has other collectives.
+/// Each collective of the view in its order; a reduction is followed by its all-reduce over
+/// replicas. An error if the trace has another mesh or other collectives.
 llvm::Expected<std::vector<CollectiveTimes>> pairCollectives(const ScheduleView &view,
                                                              const MeasuredStep &measured);
 
-/// The measured operations and collectives in the form of a predicted step. Collectives have the
-/// groups, sizes and order of the prediction; `pairs` are those of pairCollectives.
+/// The measured operations and collectives as a view. Collectives have the groups, sizes and order
+/// of the prediction; `pairs` is the result of pairCollectives.
 ScheduleView viewMeasuredStep(const ScheduleView &predicted, const MeasuredStep &measured,
                               const std::vector<CollectiveTimes> &pairs);
 

@@ -12,7 +12,7 @@ namespace json = llvm::json;
 
 namespace {
 
-/// As in Trace.cpp and in the runtime's StepTrace.cpp.
+/// The same numbers as in Trace.cpp and in the runtime's StepTrace.cpp.
 enum Track : int64_t { Compute = 2, Gather, Reduce, Replicate };
 
 struct Slice {
@@ -56,14 +56,14 @@ llvm::Error StepReader::addOperation(const Slice &slice) {
   std::optional<StepPart> part = readPart(*slice.arguments);
   if (!op || !part)
     return fail("the operation '" + slice.name + "' lacks its operator or its part of the step");
-  // A slice has its module's name; at the root its operator's.
+  // A slice is named by its module, in the root module by its operator.
   step.operations.push_back(
       {slice.inNs(), *op == slice.name ? std::string() : slice.name, op->str(), *part});
   return llvm::Error::success();
 }
 
-/// The all-reduce of the norm of all gradients has no group, and counts as computation in the
-/// simulated step.
+/// Skips the all-reduce of the norm of all gradients, which has no group and counts as computation
+/// in the simulated step.
 llvm::Error StepReader::addCollective(const Slice &slice, llvm::StringRef kind) {
   if (!llvm::StringRef(slice.name).starts_with(kind))
     return llvm::Error::success();

@@ -1,4 +1,4 @@
-//===- MemorySweep.cpp - What is live at each position --------------------===//
+//===- MemorySweep.cpp - Live bytes at each position ----------------------===//
 
 #include "MemorySweep.h"
 
@@ -9,10 +9,10 @@ namespace {
 
 /// The launches and waits at a position, in the order of Problem.h.
 struct PositionEvents {
-  int64_t releasedBytes = 0;         // copies whose last use is over, shards that were updated
-  int64_t releasedGradientBytes = 0; // likewise
-  int64_t readyBytes = 0;            // gradients that are complete
-  std::vector<uint32_t> waits;       // reductions that were launched before
+  int64_t releasedBytes = 0;         // of copies after their last use, of updated shards
+  int64_t releasedGradientBytes = 0; // of gradients likewise
+  int64_t readyBytes = 0;            // of complete gradients
+  std::vector<uint32_t> waits;       // for reductions that were launched before
   std::vector<uint32_t> reductions;  // launched here
   int64_t gatheredBytes = 0;         // launched here
 };
@@ -48,8 +48,8 @@ static std::vector<PositionEvents> collectEvents(const Problem &problem, const P
   return events;
 }
 
-/// The bytes that stay live between two operations, by category. Their sum is exact. Where both
-/// operations hold more than stays, the short-lived categories are taken to have died.
+/// The bytes that stay live between two operations, by category. Their sum is exact. If both
+/// operations have more in common than stays live, short-lived categories are reduced first.
 static MemoryBytes splitCarried(const MemoryBytes &before, const MemoryBytes &after,
                                 int64_t carriedBytes) {
   MemoryBytes carried;
@@ -69,7 +69,7 @@ static MemoryBytes splitCarried(const MemoryBytes &before, const MemoryBytes &af
   return carried;
 }
 
-/// The operation's own bytes; what the label does not account for is `Other`.
+/// The operation's own bytes; bytes that the label does not account for are `Other`.
 static MemoryBytes getOwnBytes(const Operation &operation, const OperationLabel &label) {
   MemoryBytes bytes = label.liveBytes;
   at(bytes, MemoryCategory::Other) += operation.liveBytes - getTotal(bytes);
@@ -94,7 +94,7 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
     if (getTotal(bytes) > peakBytes) {
       peakBytes = getTotal(bytes);
       view.peakOperation = operation;
-      view.peakSample = view.memory.size(); // larger than any other, so it is added
+      view.peakSample = view.memory.size(); // larger than all samples so far, so it is added
     }
     if (view.memory.empty() || view.memory.back().bytes != bytes)
       view.memory.push_back({timeNs, bytes});
@@ -119,7 +119,7 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
     MemoryBytes carried =
         splitCarried(i == 0 ? own : previous, own, problem.operations[i].carriedBytes);
 
-    // The largest moment within the position stands for it.
+    // The largest moment within the position represents it.
     MemoryBytes largest = {};
     auto reach = [&] {
       MemoryBytes bytes = plus(carried, gatheredBytes, gradientBytes);
@@ -128,8 +128,8 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
     };
     gatheredBytes -= here.releasedBytes;
     gradientBytes += here.readyBytes - here.releasedGradientBytes;
-    // What is waited for is still there. It was beside the operation before, which counts for
-    // peaks.
+    // The awaited gradients are still live. They were live during the previous operation, too,
+    // which counts for peaks.
     MemoryBytes waiting = plus(carried, gatheredBytes, gradientBytes);
     if (i > 0 && getTotal(waiting) <= view.liveBytes.back())
       largest = waiting;

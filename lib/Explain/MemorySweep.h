@@ -1,4 +1,4 @@
-//===- MemorySweep.h - What is live at each position -------------*- C++ -*-===//
+//===- MemorySweep.h - Live bytes at each position --------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_MEMORYSWEEP_H
 #define FSDP_EXPLAIN_MEMORYSWEEP_H
@@ -7,7 +7,7 @@
 
 namespace fsdp::explain {
 
-/// Fills the memory of a view whose labels and operations are there, by the rules of Problem.h.
+/// Fills the memory of a view that has its labels and operations, by the rules of Problem.h.
 /// Linear in operations and collectives.
 void sweepMemory(const schedule::Problem &problem, const schedule::Plan &plan, ScheduleView &view);
 

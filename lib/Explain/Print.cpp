@@ -51,7 +51,7 @@ static void printHostCopies(const ScheduleView &view, llvm::raw_ostream &os) {
                    {"takes", Align::Right},
                    {"stored", Align::Right},
                    {"exposed", Align::Right}});
-  // The copies of one name are one row, from the first fetch and the first store on.
+  // Copies of one name are one row, in the order of the first fetch and store.
   struct Sum {
     int64_t bytes = 0;
     double fetchNs = 0, exposedNs = 0;
@@ -77,7 +77,7 @@ static void printHostCopies(const ScheduleView &view, llvm::raw_ostream &os) {
   table.print(os, 2);
 }
 
-/// Of all groups, or of one.
+/// Of all groups, or of the named one.
 static void printDecisions(const ScheduleView &view, llvm::StringRef group, llvm::raw_ostream &os) {
   auto isShown = [&](const DecisionView &decision) {
     return group.empty() || llvm::is_contained(decision.groups, group);

@@ -1,4 +1,4 @@
-//===- Quantities.cpp - Times, bytes and shares, for people ---------------===//
+//===- Quantities.cpp - Times, bytes and shares as text -------------------===//
 
 #include "fsdp/Explain/Quantities.h"
 
@@ -37,7 +37,7 @@ std::string fsdp::explain::formatTime(double ns) {
     value /= 1000;
     ++unit;
   }
-  // Steps take seconds, and schedules differ in milliseconds.
+  // Seconds get milliseconds: the unit in which schedules differ.
   return formatDigits(value, /*mostDecimals=*/unit == 3 ? 3 : 2) + " " + units[unit];
 }
 

@@ -46,8 +46,7 @@ static EventKey getKey(const ScheduleEvent &event) {
   return {event.kind, event.groups, event.part, event.occurrence};
 }
 
-/// An event that both have, but in another order, is one event that moved: shown in the left's
-/// place.
+/// Joins events that both have in another order into one moved event, at the left's position.
 static std::vector<AlignedEvent> joinMoved(const std::vector<ScheduleEvent> &left,
                                            const std::vector<ScheduleEvent> &right,
                                            std::vector<AlignedEvent> aligned) {
@@ -75,7 +74,7 @@ static std::vector<AlignedEvent> joinMoved(const std::vector<ScheduleEvent> &lef
 
 namespace {
 
-/// An event of one side or of both, and how they differ.
+/// An event of one or both sides, and the kind of difference.
 struct EventPair {
   const ScheduleEvent *left = nullptr, *right = nullptr;
   const char *mark = ""; // "-", "+", "~"; empty: equal
@@ -85,8 +84,8 @@ struct EventPair {
 
 } // namespace
 
-/// Events of one kind have an order that matters (that of their lane); between kinds only places
-/// do.
+/// Events of one kind are compared in order (that of their lane), events of different kinds by
+/// position only.
 static std::vector<EventPair> pairEvents(const std::vector<ScheduleEvent> &left,
                                          const std::vector<ScheduleEvent> &right,
                                          bool sameOperations) {
@@ -97,7 +96,7 @@ static std::vector<EventPair> pairEvents(const std::vector<ScheduleEvent> &left,
         selected.push_back(event);
     return selected;
   };
-  // The pointers are into `left` and `right`, which outlive the selections.
+  // The pointers point into `left` and `right`, which outlive the selections.
   auto locate = [](const std::vector<ScheduleEvent> &events) {
     std::map<EventKey, const ScheduleEvent *> found;
     for (const ScheduleEvent &event : events)

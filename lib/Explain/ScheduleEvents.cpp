@@ -1,4 +1,4 @@
-//===- ScheduleEvents.cpp - What a plan does between operations -----------===//
+//===- ScheduleEvents.cpp - Events of a plan ------------------------------===//
 
 #include "fsdp/Explain/ScheduleDiff.h"
 
@@ -66,13 +66,13 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
   for (const HostCopyView &copy : view.hostCopies)
     events.push_back({EventKind::Fetch,
                       {copy.group},
-                      view.labels.operations[copy.wait].part, // of what reads it
+                      view.labels.operations[copy.wait].part, // of its reader
                       0,
                       copy.launch,
                       0,
                       copy.fetch.startNs});
-  // At one position: reshards, reductions and their waits, gathers, fetches; a bucket's order is
-  // its lane's.
+  // At one position: reshards, reductions and their waits, gathers, fetches. Buckets are in lane
+  // order.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
     auto rank = [](EventKind kind) {
       return kind == EventKind::Reshard            ? 0

@@ -1,4 +1,4 @@
-//===- ScheduleView.cpp - A simulated step, as people look at it ----------===//
+//===- ScheduleView.cpp - A simulated step for display --------------------===//
 
 #include "fsdp/Explain/ScheduleView.h"
 
@@ -107,14 +107,14 @@ double ScheduleView::getExposedNs(CollectiveKind kind) const {
   return sum;
 }
 
-/// When the compute stream reaches each bucket's launch: after the operation before it, and after
-/// the reductions that are waited for earlier at the same position (Problem.h: the order there).
+/// The time at which the compute stream reaches each bucket's launch: after the previous operation
+/// and after earlier waits for reductions at the same position (the order of Problem.h).
 static void findIssueTimes(const Plan &plan, const Timeline &timeline, ScheduleView &view) {
   auto endOf = [&](uint32_t position) {
     return position == 0 ? 0.0 : timeline.operations[position - 1].endNs;
   };
   size_t numGathers = plan.gathers.size(), numReductions = plan.reductions.size();
-  // Launches and waits do not decrease, so that both are followed by one index.
+  // Launches and waits are in ascending order, so one index follows both.
   size_t waited = 0;
   for (size_t i = 0; i < numReductions; ++i) {
     const ReductionBucket &bucket = plan.reductions[i];
@@ -173,7 +173,7 @@ static void addCollectives(const Problem &problem, const Plan &plan, const Timel
       reduction.acrossBytes += problem.reductions[member].outputBytes;
       ready = std::max(ready, problem.reductions[member].ready);
     }
-    reduction.part = labels[ready - 1].part; // of what made the gradients
+    reduction.part = labels[ready - 1].part; // of the last operation that computes gradients
     reduction.interval = timeline.reductions[i];
     reduction.exposedNs = timeline.exposedReductionNs[i];
     reduction.across = timeline.across[i];

@@ -1,4 +1,4 @@
-//===- Sensitivity.cpp - What other hardware would be worth ---------------===//
+//===- Sensitivity.cpp - Effects of other hardware ------------------------===//
 
 #include "fsdp/Explain/Sensitivity.h"
 
@@ -37,7 +37,7 @@ static Problem withComputation(Problem problem, double factor) {
   return problem;
 }
 
-/// The step with more memory, scheduled anew.
+/// The duration of a new schedule with more memory.
 static double findStepNs(Problem problem, const Plan &plan, int64_t moreBytes) {
   *problem.memoryCapBytes += moreBytes;
   OptimizeOptions options;

@@ -1,4 +1,4 @@
-//===- StepData.cpp - A step, as pages read it ----------------------------===//
+//===- StepData.cpp - The JSON data of pages ------------------------------===//
 
 #include "StepData.h"
 
@@ -27,7 +27,7 @@ public:
     writeMemory();
     if (plan)
       writeReasons();
-    // Last, when all strings are known.
+    // At the end, when all strings are known.
     out.attributeArray("strings", [&] {
       for (const std::string &text : strings)
         out.value(text);
@@ -44,7 +44,7 @@ private:
     return entry->second;
   }
 
-  /// A list with one number per operation.
+  /// Writes a list with one number per operation.
   template <typename Function> void writeColumn(llvm::StringRef name, Function get) {
     out.attributeArray(name, [&] {
       for (size_t i = 0; i < view.operations.size(); ++i)
@@ -130,7 +130,7 @@ private:
     });
   }
 
-  /// Further lanes, where there is something on them.
+  /// Writes the other lanes that have items.
   void writeLanes() {
     auto writeItem = [&](const std::vector<std::string> &groups, int64_t bytes,
                          fsdp::schedule::Interval interval, double exposedNs) {
@@ -171,7 +171,7 @@ private:
     });
   }
 
-  /// Each category as the samples at which it changes and its bytes from there on.
+  /// Writes each category as the samples at which it changes, with its new bytes.
   void writeMemory() {
     out.attributeArray("categories", [&] {
       for (unsigned i = 0; i < kNumMemoryCategories; ++i)
@@ -201,7 +201,7 @@ private:
     out.value(json::Array{std::move(samples), std::move(bytes)});
   }
 
-  /// What only a schedule that was simulated here has: a bound, and reasons.
+  /// Writes the bound and the reasons, which only a simulated schedule has.
   void writeReasons() {
     out.attributeObject("bound", [&] {
       out.attribute("ns", plan->bound.makespanNs);
@@ -222,7 +222,7 @@ private:
   }
 
   const ScheduleView &view;
-  const ExplainedPlan *plan; // null: measured
+  const ExplainedPlan *plan; // null for a measured step
   json::OStream &out;
   std::vector<std::string> strings;
   llvm::StringMap<size_t> indexOf;

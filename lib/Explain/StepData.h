@@ -1,4 +1,4 @@
-//===- StepData.h - A step, as pages read it ---------------------*- C++ -*-===//
+//===- StepData.h - The JSON data of pages ----------------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_STEPDATA_H
 #define FSDP_EXPLAIN_STEPDATA_H
@@ -8,8 +8,8 @@
 
 namespace fsdp::explain {
 
-/// Writes the attributes that page/step.js reads into the object that is open in `out`. Times are
-/// whole nanoseconds. `plan`, with bound and reasons, is the view's; null: the step was measured.
+/// Writes the input of page/step.js as attributes of the current object of `out`. Times are whole
+/// nanoseconds. `plan` is the view's, with bound and reasons; null for a measured step.
 void writeStepData(const ScheduleView &view, const ExplainedPlan *plan, llvm::json::OStream &out);
 
 } // namespace fsdp::explain

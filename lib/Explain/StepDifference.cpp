@@ -1,4 +1,4 @@
-//===- StepDifference.cpp - What two schedules decide otherwise -----------===//
+//===- StepDifference.cpp - Differences between two schedules -------------===//
 
 #include "fsdp/Explain/StepDifference.h"
 
@@ -22,8 +22,8 @@ std::vector<double> fsdp::explain::getCollectiveCosts(const ScheduleSide &side) 
   std::vector<double> costs;
   for (const CollectiveView &collective : view.collectives)
     costs.push_back(collective.exposedNs + collective.exposedAcrossNs);
-  // An operation that takes longer than alone does so for all collectives beside it, by the time
-  // that each is there.
+  // The slowdown of an operation is divided among the collectives beside it, in proportion to the
+  // time of overlap.
   auto forEachOverlap = [&](auto function) {
     for (size_t i = 0; i < view.collectives.size(); ++i)
       for (const Interval &busy :
@@ -39,7 +39,7 @@ std::vector<double> fsdp::explain::getCollectiveCosts(const ScheduleSide &side) 
   forEachOverlap([&](size_t, size_t op, double ns) { overlaps[op] += ns; });
   forEachOverlap([&](size_t collective, size_t op, double ns) {
     double slower = durationOf(view.operations[op]) - side.problem.operations[op].durationNs;
-    if (overlaps[op] > 0) // an operation may take no time
+    if (overlaps[op] > 0) // operations of no duration do not overlap
       costs[collective] += slower * ns / overlaps[op];
   });
   return costs;
@@ -52,7 +52,7 @@ struct TransferKey {
   CollectiveKind kind;
   StepPart part;
   std::string parameter;
-  unsigned occurrence; // of the same before it
+  unsigned occurrence; // number of equal keys before it
   auto operator<=>(const TransferKey &) const = default;
 };
 
@@ -84,7 +84,7 @@ public:
       const std::string &group = problem.groups[use.group].name;
       StepPart first = partOf(use.first), last = partOf(use.last);
       add(CollectiveKind::AllGather, first, {group, ofUse[i], plan.isChunked(i)});
-      if (last != first) // one use, whose copy stays from the forward into the backward
+      if (last != first) // a single use, kept from the forward into the backward
         add(CollectiveKind::AllGather, last, {group, std::nullopt});
     }
     for (uint32_t i = 0; i < problem.reductions.size(); ++i)
@@ -112,7 +112,7 @@ private:
   Transfers transfers;
 };
 
-/// What both steps do to move the same parameters.
+/// The collectives and kept copies of both steps that involve the same parameters.
 struct Component {
   CollectiveKind kind = CollectiveKind::AllGather;
   StepPart part = StepPart::Forward;
@@ -124,7 +124,7 @@ class Comparer {
 public:
   Comparer(const ScheduleSide &left, const ScheduleSide &right)
       : sides{&left, &right}, costs{getCollectiveCosts(left), getCollectiveCosts(right)},
-        // Where operations differ, places are known by name only.
+        // If operations differ, positions are compared by name only.
         sameOperations(haveSameOperations(left.view, right.view)) {
     for (unsigned side : {0u, 1u}) {
       const std::vector<OperationLabel> &labels = sides[side]->view.labels.operations;
@@ -163,7 +163,7 @@ private:
     result.pairs.assign(pairs.begin(), pairs.end());
 
     std::vector<Component> components;
-    std::map<Node, size_t> indexOf; // by leader
+    std::map<Node, size_t> indexOf; // by representative
     auto componentOf = [&](Node node) -> Component & {
       auto [entry, isNew] = indexOf.try_emplace(classes.getLeaderValue(node), components.size());
       if (isNew)
@@ -218,7 +218,7 @@ private:
     return getPlace(sides[0]->view, a) != getPlace(sides[1]->view, b);
   }
 
-  /// In what the sides differ. Empty: both do the same.
+  /// The kind of difference between the sides; empty if there is none.
   std::string classify(const Component &component) const {
     const std::set<uint32_t> &left = component.collectives[0], &right = component.collectives[1];
     std::string kind = component.kind == CollectiveKind::AllGather ? "gather" : "reduction";
@@ -273,7 +273,7 @@ private:
 
   struct BlockWork {
     double ns = 0;
-    std::map<std::string, int64_t> operations; // how often each, if it takes time
+    std::map<std::string, int64_t> operations; // counts, of operations with a duration
   };
   using Blocks = std::map<std::pair<StepPart, std::string>, BlockWork>;
 
@@ -292,8 +292,8 @@ private:
     return blocks;
   }
 
-  /// "9.10 ms, with 7 more mm.default, 2 more silu.default, ...": the time, and the operations of
-  /// which `work` has more than `other`.
+  /// "9.10 ms, with 7 more mm.default, 2 more silu.default, ...": the time, and the operations that
+  /// `work` has more of than `other`.
   static std::string describeWork(const BlockWork &work, const BlockWork &other) {
     std::string text = formatTime(work.ns);
     constexpr int kMostShown = 3;
@@ -334,7 +334,7 @@ private:
   const ScheduleSide *sides[2];
   std::vector<double> costs[2];
   bool sameOperations;
-  std::vector<uint32_t> places[2]; // by position: how many operations that do not move precede it
+  std::vector<uint32_t> places[2]; // by position: number of preceding operations that do not move
   StepComparison result;
 };
 
@@ -342,7 +342,7 @@ private:
 
 void fsdp::explain::sortByCost(std::vector<StepDifference> &differences) {
   auto rank = [](const StepDifference &difference) {
-    // In whole nanoseconds, so that rounding decides no order.
+    // In whole nanoseconds, so that rounding errors do not affect the order.
     return std::pair(-std::llround(std::abs(difference.getChangeNs())),
                      -std::llround(std::abs(difference.laneNs)));
   };

@@ -122,8 +122,8 @@ private:
       });
     if (collective.wait >= view.operations.size())
       return;
-    // From the collective's end to the operation that waits for it; both ends bind to the slice
-    // that encloses them.
+    // From the collective's end to the operation that waits for it. Perfetto attaches both ends to
+    // the enclosing slice.
     double middleNs = (collective.interval.startNs + collective.interval.endNs) / 2;
     writeEvent("s", "wait", track, middleNs, [&] { writeFlow(id); });
     writeEvent("f", "wait", Compute, view.operations[collective.wait].startNs, [&] {

@@ -1,4 +1,4 @@
-//===- WriteJson.cpp - A schedule and its reasons for programs ------------===//
+//===- WriteJson.cpp - A schedule and its reasons as JSON -----------------===//
 
 #include "GroupRows.h"
 #include "llvm/Support/JSON.h"

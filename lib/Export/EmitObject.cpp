@@ -17,7 +17,7 @@
 using namespace llvm;
 using fsdp::PlanTables;
 
-// The tables go into the object as the bytes that they are here: host and target are one ABI.
+// The object contains the tables' bytes as they are in memory: host and target have the same ABI.
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
@@ -43,7 +43,7 @@ static Constant *getBytes(LLVMContext &context, const void *data, size_t bytes) 
                                    Type::getInt8Ty(context));
 }
 
-/// Defines the functions of a plan's kernels, and a table of their addresses; null if it has none.
+/// Defines the functions of a plan's kernels and a table of their addresses; null without kernels.
 static Expected<Constant *> addKernels(Module &module, const PlanTables &tables) {
   LLVMContext &context = module.getContext();
   PointerType *pointer = PointerType::get(context, 0);
@@ -63,8 +63,8 @@ static Expected<Constant *> addKernels(Module &module, const PlanTables &tables)
                             ConstantArray::get(type, functions), "fsdp_kernel_functions");
 }
 
-/// The plan of the first tables, which points to those of the others. `name`: "" for a plan that
-/// the object alone points to.
+/// Adds the plan of the first tables, which points to the plans of the others. `name`: "" for an
+/// internal symbol.
 static Expected<GlobalVariable *> addPlan(Module &module, ArrayRef<PlanTables> program,
                                           StringRef name) {
   Constant *next = ConstantPointerNull::get(PointerType::get(module.getContext(), 0));
@@ -148,7 +148,7 @@ static void addMain(Module &module, GlobalVariable *plan) {
   builder.CreateRet(builder.CreateCall(run, {main->getArg(0), main->getArg(1), plan}));
 }
 
-/// The same of several programs: fsdp_train_meshes_main(argc, argv, programs, count).
+/// The same for several programs: fsdp_train_meshes_main(argc, argv, programs, count).
 static void addMain(Module &module, ArrayRef<Constant *> programs) {
   LLVMContext &context = module.getContext();
   Type *i32 = Type::getInt32Ty(context), *ptr = PointerType::get(context, 0);
@@ -167,8 +167,8 @@ static void addMain(Module &module, ArrayRef<Constant *> programs) {
 
 Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<std::vector<PlanTables>> programs,
                                                 const EmitOptions &options) {
-  // The baseline CPU of the triple: an artifact runs on every host. Functions of kernels say
-  // themselves what they need; without any there is nothing to optimize.
+  // The baseline CPU of the architecture: an object runs on every host. Functions of kernels carry
+  // their own CPU features; without kernels there is nothing to optimize.
   bool hasKernels = llvm::any_of(programs, [](ArrayRef<PlanTables> program) {
     return llvm::any_of(program, [](const PlanTables &plan) { return !plan.kernels.empty(); });
   });

@@ -1,4 +1,4 @@
-//===- ExpectedDurations.cpp - How long a plan's collectives take ----------===//
+//===- ExpectedDurations.cpp - Predicted durations of collectives ---------===//
 
 #include "fsdp/Export/ExpectedDurations.h"
 
@@ -7,7 +7,7 @@
 using namespace fsdp;
 
 void fsdp::setExpectedDurations(PlanTables &tables, const cost::CostModel &costs) {
-  // `bytes` of a start are those of one rank's shard.
+  // `bytes` of a start is the size of one rank's shard.
   for (fsdp_entry &entry : tables.entries) {
     cost::CollectiveKind kind = cost::CollectiveKind::AllReduce;
     if (entry.kind == FSDP_ALL_GATHER_START)

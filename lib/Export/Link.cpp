@@ -22,7 +22,7 @@ std::string fsdp::getDefaultRuntimeDir(const char *argv0) {
   return std::string(path);
 }
 
-/// `folder` as seen from the folder of `file`: "$ORIGIN/../build/lib".
+/// `folder` relative to the folder of `file`: "$ORIGIN/../build/lib".
 static std::string getPathFromOrigin(StringRef file, StringRef folder) {
   SmallString<256> parent(file), from, to;
   sys::fs::make_absolute(parent);
@@ -72,7 +72,7 @@ Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,
   if (Error error = writeObject(object, std::string(path)))
     return error;
 
-  // The runtime finds torch, and torch what it needs, through their own run-time paths.
+  // The run-time paths of the runtime and of torch's libraries find all other dependencies.
   std::string searchPath =
       options.searchPath.value_or(getPathFromOrigin(output, options.runtimeDir));
   searchPath = "$ORIGIN:$ORIGIN/lib" + (searchPath.empty() ? "" : ":" + searchPath);

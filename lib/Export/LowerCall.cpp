@@ -16,7 +16,7 @@ LogicalResult Lowering::lower(aten::CallOp call) {
       results.push_back(-1);
       continue;
     }
-    int64_t base = 0; // of an empty tensor: any place
+    int64_t base = 0; // any offset will do for an empty tensor
     if (isView) {
       base = baseOf.lookup(call.getOperand(0));
     } else if (getStorageBytes(type) != 0) {
@@ -131,8 +131,8 @@ LogicalResult Lowering::lowerList(aten::CallOp call, Attribute list,
     for (bool boolean : booleans.asArrayRef())
       numbers.push_back(boolean);
   } else if (auto elements = dyn_cast<ArrayAttr>(list)) {
-    // Without elements the schema alone says of what the list is; an empty list of integers then
-    // stands for any.
+    // Only the schema tells the element type of an empty list; an empty list of integers represents
+    // all of them.
     lowered.kind = elements.empty() ? FSDP_ARG_INT_LIST : FSDP_ARG_VALUE_LIST;
     for (Attribute element : elements) {
       if (isa<aten::OperandAttr>(element))

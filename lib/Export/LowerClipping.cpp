@@ -30,7 +30,7 @@ LogicalResult Lowering::lower(PartialNormOp norm) {
   return success();
 }
 
-/// Plans know one: of the norm, over the axis of the shards, joined as its type says (S8).
+/// The only tensor reduction in plans: of the norm, over the shard axis, by its norm type (S8).
 LogicalResult Lowering::lowerTensorReduction(AllReduceStartOp start) {
   if (!start.getSource().getDefiningOp<PartialNormOp>())
     return start.emitOpError("of a tensor that is no fsdp.partial_norm has no form in plans");

@@ -49,10 +49,10 @@ void Lowering::forEachRankPart(const GroupInfo &group, const plan::GroupLayout &
   const plan::ParameterPlace &place = layout.parameters[param];
   if (place.chunkElements == 0)
     return;
-  // A scalar is one row.
+  // A scalar counts as one row.
   ParamOp op = group.params[param];
   GroupOp groupOp = group.op;
-  const int64_t dim = groupOp.getShardDim(param); // whose entries are the rows
+  const int64_t dim = groupOp.getShardDim(param); // the dimension of the rows
   SmallVector<int64_t> sizes = llvm::to_vector(fullType.getShape());
   SmallVector<int64_t, 4> strides = getTensorLayout(fullType).strides;
   if (sizes.empty()) {
@@ -85,7 +85,7 @@ void Lowering::forEachRankPart(const GroupInfo &group, const plan::GroupLayout &
                                    inRanks, name));
   }
   if (lastRows > 0) {
-    sizes[dim] = lastRows; // of dimension 0: the ranks divide any other
+    sizes[dim] = lastRows; // only dimension 0 can be uneven
     action(builder.addStridedValue(dtype, sizes, strides,
                                    fullOffset + evenRanks * chunkRows * strides[dim] * elementBytes,
                                    name),
@@ -119,7 +119,7 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
 }
 
 void Lowering::zeroPadding(const GroupInfo &group, int64_t base) {
-  // What each rank's part of the group holds, in order of place; the rest is padding.
+  // The pieces in each rank's part of the group, by offset; the remaining bytes are padding.
   std::vector<SmallVector<const plan::Piece *>> held(group.trained.ranks);
   for (const plan::ParameterPlace &place : group.trained.parameters)
     for (const plan::Piece &piece : place.pieces)

@@ -1,7 +1,7 @@
 //===- LowerExtensions.cpp - Operators around collectives -----------------===//
 //
-// The transforms before and behind gathers, and the hook behind reductions, are operators of torch,
-// which the runtime calls as it calls those of the model.
+// The transforms before and after gathers, and the hooks after reductions, are torch operators,
+// which the runtime calls like those of the model.
 //
 //===----------------------------------------------------------------------===//
 

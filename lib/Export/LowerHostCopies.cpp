@@ -63,7 +63,7 @@ LogicalResult Lowering::lower(StoreStateWaitOp wait) {
 // Gradients and activations
 //===----------------------------------------------------------------------===//
 
-/// Gradients are stored by the backward.
+/// The backward stores gradients, the forward activations.
 static fsdp_phase getStorePhase(StoreStartOp store) {
   return isa<ShardType>(store.getValue().getType()) ? FSDP_BACKWARD : FSDP_FORWARD;
 }

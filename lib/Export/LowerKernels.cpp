@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// Of the body's calls, each operator once, in their order; views compute nothing.
+/// The operators of the body's calls, each once, in order; views compute nothing.
 static std::string listOperators(KernelOp kernel) {
   llvm::SetVector<StringRef> names;
   for (auto call : kernel.getBody().front().getOps<aten::CallOp>())
@@ -33,7 +33,7 @@ LogicalResult Lowering::lowerKernels() {
          static_cast<uint32_t>(kernel.getYielded().size()), native.units, native.grain,
          /*gpu_blocks=*/0, /*gpu_threads=*/0, builder.addString(listOperators(kernel)),
          /*reserved=*/0});
-    // Architectures without levels have one function for all.
+    // Architectures without levels use one function for all levels.
     for (size_t level = 0; level < FSDP_NUM_KERNEL_LEVELS; ++level)
       tables.kernelFunctions.push_back(
           native.functions[std::min(level, native.functions.size() - 1)]);

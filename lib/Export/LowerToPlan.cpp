@@ -52,7 +52,7 @@ FailureOr<int64_t> Lowering::getOffset(Operation *op, std::optional<int64_t> off
 
 LogicalResult Lowering::lower(InputOp input) {
   if (!isa<RankedTensorType>(input.getType()))
-    return success(); // step and lr: the runtime knows them
+    return success(); // step and lr: known to the runtime
   FailureOr<int64_t> offset = getOffset(input, input.getOffset());
   if (failed(offset) || failed(define(input.getResult(), *offset)))
     return failure();
@@ -113,7 +113,7 @@ static fsdp_reduce_op getPlanReduceOp(ReduceOp op) {
   case ReduceOp::PremulSum:
     return FSDP_PREMUL_SUM;
   case ReduceOp::Max:
-    break; // of norms, which have entries of their own
+    break; // only of norms, which have entries of their own
   }
   llvm_unreachable("the verifier admits no such reduction of gradients");
 }
@@ -136,7 +136,7 @@ LogicalResult Lowering::lower(ShardOp shard) {
   const GroupInfo &info = groups.lookup(shard.getResult().getType());
   const fsdp_group &group = builder.tables.groups[info.index];
   bool isCopy = shard.getResult().getType().getElementType() != info.master.elementType;
-  if (group.parameters_on_host) // in the host's arena
+  if (group.parameters_on_host) // offsets in the host's arena
     baseOf[shard.getResult()] = isCopy ? group.host_gather_shard : group.host_shard;
   else
     baseOf[shard.getResult()] = isCopy ? group.gather_shard : group.shard;
@@ -271,7 +271,7 @@ LogicalResult Lowering::lower(AccumulateOp sum) {
 }
 
 LogicalResult Lowering::lower(ReduceScatterStartOp start) {
-  // The starts of a bucket follow one another: all inputs are made before the first.
+  // The starts of a bucket are adjacent: all inputs are ready before the first one.
   if (!start.getCoalesced()) {
     ReduceScatterStartOp member = start;
     do {
@@ -323,7 +323,7 @@ LogicalResult Lowering::lower(WriteOp write) {
   uint32_t source = valueOf.lookup(write.getValue());
   uint32_t destination = bufferValue.lookup(write.getBufferAttr().getAttr());
   if (source == destination)
-    return success(); // what was read, unchanged
+    return success(); // the buffer itself, unchanged
   addCopy(FSDP_FORWARD, source, destination, write.getBuffer(), write.getLoc());
   return success();
 }

@@ -1,8 +1,8 @@
-//===- Lowering.h - A planned step becomes tables ----------------*- C++ -*-===//
+//===- Lowering.h - Lowers a planned step to tables -------------*- C++ -*-===//
 //
-// LowerDeclarations.cpp holds what the module declares, LowerToPlan.cpp values and collectives,
-// LowerCall.cpp the operator calls, LowerCopies.cpp what is copied to and from the layout in which
-// groups travel.
+// LowerDeclarations.cpp lowers declarations, LowerToPlan.cpp values and collectives, LowerCall.cpp
+// operator calls, LowerCopies.cpp copies between full parameters or gradients and the layout of
+// collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ fsdp_stream getPlanStream(Stream stream);
 
 class Lowering {
 public:
-  /// `communicators`, of the whole program, and `chip` outlive the object.
+  /// `communicators` (of the whole program) and `chip` must outlive the object.
   Lowering(Step declared, GroupTable groups, const CommunicatorTable &communicators,
            llvm::StringRef chip)
       : module(declared.module), step(declared.function), isEvaluation(declared.isEvaluation()),
@@ -40,7 +40,7 @@ private:
   llvm::LogicalResult lowerKernels();
   llvm::LogicalResult lowerGpuKernels(llvm::ArrayRef<KernelOp> kernels);
   llvm::LogicalResult lowerHeader();
-  /// The header's model_flops; fails if more is said to be computed again than the step computes.
+  /// Sets the header's model_flops; fails if the step computes less than it claims to recompute.
   llvm::LogicalResult countModelFlops();
   llvm::LogicalResult lowerGroup(const GroupInfo &group);
   llvm::LogicalResult lowerParameters(const GroupInfo &group);
@@ -67,7 +67,7 @@ private:
   llvm::LogicalResult lower(CastOp cast);
   llvm::LogicalResult lower(AllReduceHookOp hook);
   llvm::LogicalResult lower(AccumulateOp sum);
-  /// A shard as a value of the plan: its elements, one after another.
+  /// A shard as a one-dimensional value of the plan.
   uint32_t getShardValue(mlir::Value shard);
   llvm::LogicalResult lower(WriteOp write);
   llvm::LogicalResult lower(UpdateOp update);
@@ -89,43 +89,43 @@ private:
   llvm::LogicalResult lowerList(aten::CallOp call, mlir::Attribute list,
                                 mlir::OperandRange::iterator &operand, fsdp_argument &lowered);
 
-  /// Defines the plan's value of `value`, whose storage begins at `base`.
+  /// Defines the plan's value for `value`, whose storage begins at `base`.
   llvm::LogicalResult define(mlir::Value value, int64_t base);
-  /// The offset that memory planning should have written; an error if it did not.
+  /// The offset from memory planning; an error if it is missing.
   llvm::FailureOr<int64_t> getOffset(mlir::Operation *op, std::optional<int64_t> offset);
   void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
                mlir::Location location);
   void addZero(int64_t begin, int64_t end);
-  /// Calls an operator of torch that writes to its last argument and returns it.
+  /// Calls a torch operator that writes to its last argument and returns it.
   void addCallInPlace(fsdp_phase phase, llvm::StringRef callee, llvm::ArrayRef<uint32_t> values,
                       llvm::StringRef module, mlir::Location location);
-  /// Decodes the gathered bytes at `gathered` to the parameters that the wait yields.
+  /// Decodes the gathered bytes at `gathered` into the parameters that the wait yields.
   llvm::LogicalResult decode(AllGatherWaitOp wait, const GroupInfo &group, int64_t gathered);
   void divideInPlace(uint32_t value, double divisor, mlir::Location location);
-  /// The entry of a collective, but for what moves.
+  /// Adds the entry of a collective, without source and destination.
   fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start);
-  /// The entry of a collective on the shard of `group`, in one of its forms; source and destination
-  /// are the caller's.
+  /// Adds the entry of a collective on the shard of `group` in the given form; the caller sets
+  /// source and destination.
   fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start, const GroupInfo &group,
                        const GroupForm &form);
-  /// How the collective of an entry reduces.
+  /// Sets the reduction of a collective's entry.
   template <typename StartOp> static void setReduction(fsdp_entry &entry, StartOp start);
   /// Waits for a start of this phase.
   void addWait(mlir::Operation *wait, fsdp_phase phase);
   /// Packs gradients into the group's buffer at `base`.
   void packGradients(const GroupInfo &group, mlir::ValueRange gradients, int64_t base,
                      mlir::Location location);
-  /// A copy of the optimizer's state of a group between host and device.
+  /// Adds a copy of a group's optimizer state between host and device.
   void addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, mlir::FlatSymbolRefAttr group,
                     mlir::Value handle);
-  /// A copy of what `store` stores, which `start` starts, without its places.
+  /// Adds a copy of the stored value of `store`, issued by `start`; without offsets.
   fsdp_entry &addHostCopy(fsdp_entry_kind kind, StoreStartOp store, mlir::Operation *start);
-  /// Brings a gradient to its place in the group's gradients at `base`, if it is not there.
+  /// Copies a gradient to its position in the group's gradients at `base`, if it is not there.
   void placeGradient(const GroupInfo &group, unsigned param, mlir::Value gradient, int64_t base,
                      mlir::Location location);
   void zeroPadding(const GroupInfo &group, int64_t base);
-  /// The parameter's parts in the gathered group at `base`: a value for the evenly filled ranks,
-  /// one for the partly filled last; and the parts of the parameter's full tensor that go there.
+  /// Visits the parts of a parameter in the gathered group at `base`, with the matching parts of
+  /// its full tensor: one value for all evenly filled ranks, one for the partly filled last rank.
   void forEachRankPart(const GroupInfo &group, const plan::GroupLayout &layout, unsigned param,
                        mlir::RankedTensorType fullType, int64_t fullOffset, int64_t base,
                        llvm::function_ref<void(uint32_t full, uint32_t inRanks)> action);
@@ -140,8 +140,8 @@ private:
   mlir::AsmState names;
   PlanBuilder builder;
   llvm::DenseMap<mlir::Value, uint32_t> valueOf;
-  /// Arena offset of the storage: of tensors, shards, and of what a handle's start makes; in the
-  /// host's arena of what lies there.
+  /// Arena offset of each storage: of tensors, shards, and results of a handle's start; of values
+  /// on the host the offset in the host's arena.
   llvm::DenseMap<mlir::Value, int64_t> baseOf;
   llvm::DenseMap<mlir::Value, uint32_t> handleOf;
   llvm::DenseMap<mlir::StringAttr, uint32_t> bufferValue;

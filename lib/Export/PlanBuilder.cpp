@@ -49,13 +49,13 @@ std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
   }
 }
 
-/// The elements of a constant as the runtime lays them out: row-major, a byte per bool.
+/// The elements of a constant in the runtime's layout: row-major, one byte per bool.
 static FailureOr<std::vector<unsigned char>> getConstantBytes(ElementsAttr value) {
   auto type = cast<RankedTensorType>(value.getType());
   int64_t elementBytes = getElementBytes(type.getElementType());
   std::vector<unsigned char> bytes;
   bytes.reserve(type.getNumElements() * elementBytes);
-  // A complex number is two.
+  // A complex element consists of two numbers.
   const int64_t numberBytes =
       isa<ComplexType>(type.getElementType()) ? elementBytes / 2 : elementBytes;
   auto append = [&](const APInt &bits) {
@@ -104,7 +104,7 @@ uint32_t PlanBuilder::addIntegers(ArrayRef<int64_t> numbers) {
   return first;
 }
 
-/// The lines of files that a location names; several of a kernel that was made of calls.
+/// Collects the source lines of a location; a kernel that replaces several calls has several.
 static void collectLines(Location location, std::map<std::string, std::set<unsigned>> &lines) {
   llvm::TypeSwitch<Location>(location)
       .Case([&](FileLineColLoc place) {

@@ -14,7 +14,7 @@
 
 namespace fsdp {
 
-/// The plan's number for an element type; none if plans have no such type.
+/// The plan's number for an element type; nullopt if plans do not support the type.
 std::optional<fsdp_dtype> getPlanDType(mlir::Type element);
 
 /// Appends to a plan's tables; equal strings and equal shapes are stored once.
@@ -27,7 +27,7 @@ public:
   uint32_t addString(llvm::StringRef text);
   /// Index of the first integer.
   uint32_t addIntegers(llvm::ArrayRef<int64_t> numbers);
-  /// `file:line` of where the operation came from, or "".
+  /// `file:line` of the operation's origin, or "".
   uint32_t addLocation(mlir::Location location);
 
   /// A tensor of this type whose storage begins at arena offset `base`.
@@ -36,10 +36,11 @@ public:
   uint32_t addStridedValue(fsdp_dtype dtype, llvm::ArrayRef<int64_t> sizes,
                            llvm::ArrayRef<int64_t> strides, int64_t offset, llvm::StringRef name);
 
-  /// Says what value `value` holds before the first step; false if `literal` has no data.
+  /// Sets the content of `value` before the first step; false if `literal` has no data.
   [[nodiscard]] bool addConstant(uint32_t value, mlir::ElementsAttr literal);
 
-  /// The new entry, all zero but for `kind` and `phase`; valid until the next one is added.
+  /// Adds an entry that is zero except for `kind` and `phase`; the reference is valid until the
+  /// next one is added.
   fsdp_entry &addEntry(fsdp_entry_kind kind, fsdp_phase phase);
 
 private:

@@ -1,4 +1,4 @@
-//===- Prediction.cpp - What a report says of time and memory -------------===//
+//===- Prediction.cpp - Predicted time and memory in reports --------------===//
 
 #include "Prediction.h"
 
@@ -16,7 +16,7 @@ namespace json = llvm::json;
 
 namespace {
 
-/// Whole nanoseconds: models are not finer.
+/// Whole nanoseconds: the precision of the cost model.
 int64_t toNs(double ns) { return std::llround(ns); }
 
 class PredictionWriter {
@@ -51,7 +51,7 @@ private:
 } // namespace
 
 void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
-  // Waits for copies to and from the host are part of operations.
+  // Waits for host copies are part of the operations' durations.
   double computeNs = -step.exposedCopyNs, exposedNs = step.exposedCopyNs;
   for (const schedule::Operation &operation : step.problem.operations)
     computeNs += operation.durationNs;
@@ -159,8 +159,8 @@ void PredictionWriter::writeList(StringRef name, ArrayRef<int64_t> numbers) {
   out.attributeEnd();
 }
 
-/// What is live where that changes: at operations, and at the starts of reductions, whose input and
-/// output are there together.
+/// Writes live bytes at each change: at operations, and at the starts of reductions, whose input
+/// and output are live together.
 void PredictionWriter::writeMemory() {
   using Bytes = std::array<int64_t, kNumBufferCategories>;
   int64_t numPositions = memory.ranges.getNumPositions();
@@ -179,7 +179,7 @@ void PredictionWriter::writeMemory() {
   std::array<std::vector<int64_t>, kNumBufferCategories> columns;
   Bytes live = {};
   int64_t position = 0;
-  double nowNs = 0; // when the operation behind this position begins
+  double nowNs = 0; // the beginning of the operation after this position
   for (Operation &op : memory.getBody()) {
     for (size_t category = 0; category < live.size(); ++category)
       live[category] += change[position][category];
@@ -216,7 +216,7 @@ LogicalResult fsdp::writePrediction(ModuleOp module, const StepMemory &memory,
   FailureOr<ScheduledStep> step = getScheduledStep(module, memory, costs);
   if (failed(step))
     return failure();
-  // The bound is of the schedules that keep a cap which this one keeps.
+  // With a cap the bound is for schedules under the cap, if this schedule respects it.
   if (memoryCapBytes && schedule::peakOf(step->problem, step->plan).bytes <= *memoryCapBytes)
     step->problem.memoryCapBytes = memoryCapBytes;
   PredictionWriter writer(memory, *step, out);

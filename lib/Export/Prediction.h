@@ -1,4 +1,4 @@
-//===- Prediction.h - What a report says of time and memory -----*- C++ -*-===//
+//===- Prediction.h - Predicted time and memory in reports ------*- C++ -*-===//
 
 #ifndef FSDP_LIB_EXPORT_PREDICTION_H
 #define FSDP_LIB_EXPORT_PREDICTION_H

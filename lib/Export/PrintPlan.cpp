@@ -1,4 +1,4 @@
-//===- PrintPlan.cpp - A plan for people ----------------------------------===//
+//===- PrintPlan.cpp - A plan as text -------------------------------------===//
 
 #include "fsdp/Export/LowerToPlan.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -69,7 +69,7 @@ private:
   void printOptimizer(const fsdp_optimizer &optimizer);
   void printClipping();
   void printGroup(const fsdp_group &group);
-  /// `%mm f32[2, 4] at 128`, with strides where they are not row-major.
+  /// `%mm f32[2, 4] at 128`, with strides if they are not row-major.
   void printValue(uint32_t index);
   void printNames(ArrayRef<int64_t> values);
   void printArgument(const fsdp_argument &argument);
@@ -167,7 +167,7 @@ void Printer::printValue(uint32_t index) {
   ArrayRef<int64_t> strides = integers(value.first_size + value.num_dims, value.num_dims);
   os << string(value.name) << ' ' << getDTypeName(value.dtype);
   printList(sizes);
-  uint64_t expected = 1; // of a damaged plan it may overflow
+  uint64_t expected = 1; // may overflow in a corrupt plan
   bool rowMajor = true;
   for (size_t i = sizes.size(); i-- > 0;) {
     rowMajor &= sizes[i] == 1 || static_cast<uint64_t>(strides[i]) == expected;

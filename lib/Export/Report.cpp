@@ -40,7 +40,7 @@ struct Event {
 
 struct Collective {
   StringRef kind, axis;
-  const GroupInfo *group; // null: of the norm of all gradients
+  const GroupInfo *group; // null for the norm of all gradients
   Phase phase;
   int64_t elements;
   Transport transport = Transport::Kernels;
@@ -59,7 +59,7 @@ static StringRef getPhaseName(Phase phase) {
 
 static std::string getDtypeName(Type type) { return llvm::formatv("{0}", type).str(); }
 
-/// Null: no axes.
+/// Writes no axes for null.
 static void writeMesh(MeshOp mesh, json::OStream &out) {
   out.attributeObject("mesh", [&] {
     if (mesh)
@@ -73,7 +73,7 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
     out.attribute("model", model.getValue());
   if (auto phase = module->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName()))
     out.attribute("phase", stringifyModulePhase(phase.getValue()));
-  auto meshes = module.getOps<MeshOp>(); // the first one is the model's
+  auto meshes = module.getOps<MeshOp>(); // the first mesh is the model's
   MeshOp model = meshes.empty() ? MeshOp() : *meshes.begin();
   writeMesh(model, out);
   if (auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName()))

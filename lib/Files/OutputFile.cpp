@@ -1,4 +1,4 @@
-//===- OutputFile.cpp - A file that appears whole or not at all -----------===//
+//===- OutputFile.cpp - Atomic replacement of files -----------------------===//
 
 #include "fsdp/Files/OutputFile.h"
 
@@ -18,7 +18,7 @@ using namespace fsdp;
 
 static std::string getError() { return std::strerror(errno); }
 
-/// A name that nobody else has thought of; O_EXCL and linkat make sure of it.
+/// A random name. O_EXCL and linkat detect collisions.
 static std::string makeName() {
   std::random_device random;
   char name[32];
@@ -30,7 +30,7 @@ static std::string getLinkOf(int descriptor) {
   return "/proc/self/fd/" + std::to_string(descriptor);
 }
 
-/// Calls `make` with new names until one is free; the name, or none with errno set.
+/// Calls `make` with new names until one is free. Returns the name, or nullopt with errno set.
 template <typename Make> static std::optional<std::string> makeUnique(Make make) {
   for (unsigned attempt = 0; attempt < 100; ++attempt) {
     std::string name = makeName();
@@ -43,7 +43,7 @@ template <typename Make> static std::optional<std::string> makeUnique(Make make)
 }
 
 static int openWhereItIs(const std::string &path) {
-  // What stdout has in a file already stays; devices ignore the flag.
+  // O_APPEND keeps what is already in a file that is stdout; devices ignore it.
   return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
 }
 
@@ -65,7 +65,7 @@ std::optional<OutputFile> OutputFile::open(const std::string &path, std::string 
     problem = getError();
     return std::nullopt;
   }
-  // A rename would replace a file that is not to be written.
+  // A rename would replace a file without write permission.
   if (target->exists && ::access(target->file.c_str(), W_OK) != 0) {
     problem = getError();
     return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<OutputFile> OutputFile::open(const std::string &path, std::string 
   mode_t bits = mode == Mode::Executable ? 0777 : 0666;
   file.descriptor = ::openat(file.folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, bits);
   if (file.descriptor >= 0 && ::access(getLinkOf(file.descriptor).c_str(), F_OK) != 0)
-    ::close(std::exchange(file.descriptor, -1)); // without /proc it could not get a name
+    ::close(std::exchange(file.descriptor, -1)); // without /proc it cannot be linked to a name
   if (file.descriptor < 0) {
     auto made = makeUnique([&](const char *name) {
       file.descriptor = ::openat(file.folder, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, bits);
@@ -150,12 +150,12 @@ std::optional<std::string> OutputFile::write(const void *data, size_t bytes) {
 
 std::optional<std::string> OutputFile::commit() {
   if (isDirect()) {
-    // Some file systems say only now that there is no room.
+    // Some file systems report only here that the disk is full.
     return ::close(std::exchange(descriptor, -1)) == 0 ? std::nullopt : std::optional(getError());
   }
   if (::fsync(descriptor) != 0)
     return getError();
-  // No signal between the name and its rename, so that none leaves the temporary name behind.
+  // Signals are blocked between the link and the rename, so that none leaves the temporary name.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -177,7 +177,7 @@ std::optional<std::string> OutputFile::commit() {
   else if (!temporary.empty())
     ::unlinkat(folder, std::exchange(temporary, {}).c_str(), 0);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  // The rename itself is durable once the directory is. Not every file system can say so.
+  // A rename is durable after an fsync of the directory, which some file systems do not support.
   if (!problem && ::fsync(folder) != 0 && errno != EINVAL)
     problem = getError();
   release();

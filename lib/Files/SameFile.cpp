@@ -14,7 +14,7 @@ bool fsdp::nameOneFile(const std::string &left, const std::string &right) {
     return left == right;
   std::string problem;
   std::optional<Target> a = findTarget(left, problem), b = findTarget(right, problem);
-  // Devices may be named twice, and a path that leads nowhere is refused when it is opened.
+  // A device may be named twice. A path that leads nowhere is refused when it is opened.
   if (!a || !b || a->isDirect || b->isDirect)
     return false;
   std::error_code code;

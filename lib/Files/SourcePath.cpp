@@ -1,4 +1,4 @@
-//===- SourcePath.cpp - Source files as modules and binaries name them ----===//
+//===- SourcePath.cpp - Names of source files -----------------------------===//
 
 #include "fsdp/Files/SourcePath.h"
 
@@ -15,7 +15,7 @@ std::string fsdp::shortenSourcePath(const std::string &path) {
       return file.native().substr(begin + std::string_view(folder).size());
   std::error_code code;
   const fs::path here = fs::current_path(code);
-  // Every file lies below the root folder.
+  // In the root folder every file would be below the working directory.
   if (!code && here.has_relative_path()) {
     const fs::path below = file.lexically_relative(here);
     if (!below.empty() && *below.begin() != "..")

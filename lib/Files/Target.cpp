@@ -11,7 +11,7 @@
 using namespace fsdp;
 namespace fs = std::filesystem;
 
-/// Links in /proc name open files: their text is for people, and their file is in use.
+/// True for links in /proc, which name open files: their text is not a path to follow.
 static bool isInProc(const fs::path &link) {
   struct statfs system;
   fs::path folder = link.has_parent_path() ? link.parent_path() : fs::path(".");
@@ -21,7 +21,7 @@ static bool isInProc(const fs::path &link) {
 std::optional<Target> fsdp::findTarget(const std::string &path, std::string &problem) {
   Target target;
   target.file = path;
-  // As many as the kernel follows.
+  // The kernel follows as many links.
   for (unsigned links = 0; links <= 40; ++links) {
     std::error_code code;
     fs::file_status own = fs::symlink_status(target.file, code);

@@ -9,17 +9,17 @@
 
 namespace fsdp {
 
-/// What a path that is to be written leads to.
+/// The file that a path for writing leads to.
 struct Target {
-  /// The file behind all symbolic links, which may be missing; a path of its directory and name.
+  /// The file behind all symbolic links, with its directory; the file itself may be missing.
   std::filesystem::path file;
   bool exists = false;
-  /// A device, a pipe, or a file that is open already and named through /proc (/dev/stdout).
+  /// A device, a pipe, or a file that is already open and named through /proc (/dev/stdout).
   bool isDirect = false;
   bool isDirectory = false;
 };
 
-/// None, and `problem` says why, where links lead nowhere.
+/// Returns nullopt and sets `problem` if links lead nowhere.
 std::optional<Target> findTarget(const std::string &path, std::string &problem);
 
 } // namespace fsdp

@@ -1,7 +1,7 @@
 //===- Autocast.cpp - The casts of torch.autocast on meta tensors ---------===//
 //
-// The policies and their operators are those of torch (aten/src/ATen/autocast_mode.cpp). They sit
-// at the autocast key of a device that no tensor of a capture is on.
+// Policies and their operators are torch's (aten/src/ATen/autocast_mode.cpp). They are registered
+// at the autocast key of a device that no captured tensor is on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,8 +36,8 @@ static const char *const cudaFp32[] = {AT_FORALL_FP32(FSDP_NAME) "norm.Scalar",
 static const char *const cudaFp32Dtype[] = {AT_FORALL_FP32_SET_OPT_DTYPE(FSDP_NAME)};
 static const char *const cudaPromote[] = {AT_FORALL_PROMOTE(FSDP_NAME)};
 
-// torch has no list of these in a header. What else has a kernel at the CPU's autocast key runs in
-// fp32.
+// No header of torch lists these operators. All others with a kernel at the CPU's autocast key run
+// in fp32.
 static const char *const cpuLower[] = {"conv1d",
                                        "conv1d.padding",
                                        "conv2d",
@@ -68,7 +68,7 @@ static const char *const cpuPromote[] = {"stack", "cat", "index_copy", "index_co
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// torch leaves double alone.
+/// True for tensors that autocast casts: torch leaves double unchanged.
 static bool isCast(const at::Tensor &tensor) {
   return tensor.defined() && tensor.is_floating_point() && tensor.scalar_type() != at::kDouble;
 }
@@ -89,7 +89,7 @@ namespace {
 enum class Policy { Lower, Fp32, Fp32Dtype, Promote };
 } // namespace
 
-/// fp32 if one operand is, else the lower precision.
+/// fp32 if one operand has it, else the lower precision.
 static at::ScalarType getWidest(const std::vector<IValue> &arguments) {
   at::ScalarType widest = active->getDtype();
   for (const IValue &argument : arguments)
@@ -186,7 +186,7 @@ at::Tensor Autocast::cast(const at::Tensor &tensor, at::ScalarType to) {
 //===----------------------------------------------------------------------===//
 
 static void enable(bool enabled) {
-  // Autocast keys are excluded where nobody asks for them.
+  // Outside of regions the key is excluded.
   c10::impl::tls_set_dispatch_key_included(key, enabled);
   c10::impl::tls_set_dispatch_key_excluded(key, !enabled);
 }

@@ -16,9 +16,9 @@ enum class Target : uint32_t;
 
 namespace fsdp::frontend {
 
-/// torch's autocast looks at the device of tensors, and does nothing on meta. While one of these
-/// lives, a Region casts as torch does for the target: the same operators, under autograd, and
-/// casts of fp32 parameters are kept until the outermost region ends. At most one lives at a time.
+/// torch's autocast checks the device of tensors and ignores meta. While an Autocast lives, a
+/// Region casts as torch does for the target: the same operators, under autograd. Casts of fp32
+/// parameters are cached until the outermost region ends. At most one Autocast lives at a time.
 class Autocast {
 public:
   explicit Autocast(Target target);
@@ -34,12 +34,12 @@ public:
     ~Region();
 
   private:
-    Autocast *autocast = nullptr; // null: no effect
+    Autocast *autocast = nullptr; // null: the region has no effect
     bool wasEnabled = false;
     at::ScalarType previous = at::kFloat;
   };
 
-  /// What an operator of the lower precision gets for `tensor`; of others, for `dtype` fp32.
+  /// `tensor` as an operator's argument, for an operator that autocast runs in `dtype`.
   at::Tensor cast(const at::Tensor &tensor, at::ScalarType dtype);
   at::ScalarType getDtype() const { return dtype; }
 
@@ -49,7 +49,7 @@ private:
   torch::Library fallback;
   at::ScalarType dtype;
   int depth = 0;
-  /// By what was cast, which is kept so that its address stays its own.
+  /// By the original tensor, which is kept so that its address is not reused.
   std::map<const at::TensorImpl *, std::pair<at::Tensor, at::Tensor>> casts;
 };
 

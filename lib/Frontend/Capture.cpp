@@ -52,7 +52,7 @@ static void checkLoss(const at::Tensor &loss, bool needsGradient) {
     throw CaptureError("the loss needs no gradient: it depends on no parameter");
 }
 
-/// What the forward leaves in buffers. A constant has no place where a written value would stay.
+/// Records the final values of buffers. Writing to a constant is an error: the value would be lost.
 static void noteWrites(Model &model, StepOutputs &outputs) {
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const ModelTensor &tensor = model.tensors[i];
@@ -71,7 +71,7 @@ static void noteWrites(Model &model, StepOutputs &outputs) {
                          "register_buffer(..., persistent=False) if it is not to be saved");
 }
 
-/// Runs the forward alone, as under torch.no_grad().
+/// Runs only the forward, as under torch.no_grad().
 static StepOutputs recordEvaluation(Model &model) {
   StepOutputs outputs;
   outputs.isEvaluation = true;
@@ -120,7 +120,7 @@ static StepOutputs recordStep(Model &model) {
   return outputs;
 }
 
-/// Transient buffers that the step does not write are literals of it.
+/// Turns transient buffers that the step does not write into literals.
 static void makeLiterals(Model &model, StepOutputs &outputs) {
   std::vector<ModelTensor> kept;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -154,13 +154,13 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
   auto fail = [&](const llvm::Twine &reason) {
     return llvm::createStringError(options.model + ": " + reason);
   };
-  // The recorder's kernels are registered for the whole process.
+  // The recorder registers kernels for the whole process.
   static std::mutex oneAtATime;
   std::lock_guard<std::mutex> lock(oneAtATime);
   std::optional<Recorder> recording;
   try {
     Recorder &recorder = recording.emplace(KnownResults(options.operatorFacts));
-    // An evaluation takes the optimizer of the step that trains.
+    // An evaluation receives the optimizer of the training step later.
     const OptimizerSpec asked =
         options.isEvaluation ? OptimizerSpec{.kind = OptimizerKind::AdamW} : options.optimizer;
     checkOptimizer(asked);

@@ -42,7 +42,7 @@ mlir::Type fsdp::frontend::convertDtype(at::ScalarType dtype, MLIRContext &conte
   }
 }
 
-/// An enumeration that the schema types as int.
+/// An enumeration whose schema type is int.
 static Attribute convertEnumeration(int64_t value, c10::TypeKind kind, MLIRContext &context) {
   switch (kind) {
   case c10::TypeKind::ScalarTypeType:
@@ -58,7 +58,7 @@ static Attribute convertEnumeration(int64_t value, c10::TypeKind kind, MLIRConte
   }
 }
 
-/// A number in a tensor's place.
+/// A number passed for a tensor.
 static Attribute convertWrappedNumber(const at::Tensor &tensor, MLIRContext &context) {
   Builder builder(&context);
   at::Scalar number = tensor.item();
@@ -99,7 +99,7 @@ static Attribute convertScalar(const c10::IValue &value, c10::TypeKind kind, MLI
   throw CaptureError("unsupported argument of type " + value.tagKind());
 }
 
-/// Lists of one kind of number are dense, as the parser makes them.
+/// Lists with elements of one kind become dense arrays, as in the parser.
 static Attribute convertList(ArrayRef<Attribute> elements, MLIRContext &context) {
   auto collect = [&](auto convert) { return llvm::map_to_vector(elements, convert); };
   if (!elements.empty() && llvm::all_of(elements, [](Attribute a) { return isa<BoolAttr>(a); }))

@@ -1,7 +1,7 @@
 //===- ConvolutionMetaKernels.cpp - Shapes of convolutions ----------------===//
 //
-// How results lie in memory depends on the library that computes them: torch itself is asked which
-// it would take.
+// The layout of results depends on the library that computes them. These kernels ask torch which
+// library it would use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using OptionalTensor = std::optional<Tensor>;
 using Tensors3 = std::tuple<Tensor, Tensor, Tensor>;
 
 namespace {
-/// What decides about a convolution, but its operands.
+/// All settings that affect the choice, except the operands.
 struct Settings {
   SymIntArrayRef stride, padding, dilation;
   bool isTransposed;
@@ -29,20 +29,20 @@ struct Settings {
   SymInt groups;
 };
 
-/// How results lie in memory.
+/// The layout of results.
 struct Layout {
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
   bool isDnnl = false;
 };
 } // namespace
 
-/// Convolutions over one dimension run as those over two, of which the first is 1.
+/// One-dimensional convolutions run as two-dimensional ones whose first dimension is 1.
 static Tensor addDimension(const Tensor &tensor) {
   return tensor.dim() == 3 ? tensor.unsqueeze(2) : tensor;
 }
 
-/// A tensor on a CPU with the same sizes and strides, whose data nobody may read. An input with one
-/// dimension is made contiguous first.
+/// A CPU tensor with the same sizes and strides, whose data must not be read. An input with one
+/// spatial dimension is made contiguous first.
 static Tensor makeStandIn(const Tensor &like, bool isInput) {
   static char nothing;
   auto options = like.options().device(at::kCPU);
@@ -63,7 +63,7 @@ static Layout findCpuLayout(const Tensor &x, const Tensor &weight, const Setting
               backend == at::native::ConvBackend::MkldnnTranspose};
 }
 
-/// cuDNN's: channels last where one operand is.
+/// cuDNN's layout: channels last if one operand is.
 static Layout findCudaLayout(const Tensor &x, const Tensor &weight, const Settings &) {
   OutsideOfCapture outside;
   for (const Tensor &operand : {makeStandIn(x, true), makeStandIn(weight, false)}) {
@@ -130,7 +130,7 @@ static Tensors3 backward(const Tensor &grad, const Tensor &x, const Tensor &weig
   if (mask[1] && layout.isDnnl) {
     ofWeight = makeLaidOut(weight.sizes().vec(), weight, layout);
   } else if (mask[1]) {
-    // torch's own kernels keep a weight that lies in both formats, as 1x1 kernels do.
+    // torch's own kernels keep a weight that is contiguous in both formats, such as a 1x1 kernel.
     ofWeight = at::empty_like(addDimension(weight).contiguous(layout.format));
     if (weight.dim() == 3)
       ofWeight = ofWeight.squeeze(2);

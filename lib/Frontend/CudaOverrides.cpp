@@ -1,7 +1,7 @@
 //===- CudaOverrides.cpp - Which fused operators a GPU's step has ---------===//
 //
-// Eager torch chooses an attention kernel by what it sees of the device, the tensors and the mask.
-// The choice here is the one that torch 2.11 with cuDNN 9.19 makes on a device of the architecture
+// Eager torch chooses an attention kernel by properties of the device, the tensors and the mask.
+// This file makes the same choice as torch 2.11 with cuDNN 9.19 on a device of the architecture
 // that the step is captured for (select_sdp_backend in
 // ATen/native/transformers/cuda/sdp_utils.cpp).
 //
@@ -31,7 +31,7 @@ using OptionalTensor = std::optional<Tensor>;
 namespace {
 /// The arguments of scaled_dot_product_attention.
 struct Attention {
-  const Tensor &q, &k, &v; // [batch, heads, sequence, head dimension], if there are four
+  const Tensor &q, &k, &v; // [batch, heads, sequence, head dimension], if 4-dimensional
   const OptionalTensor &mask;
   double dropout;
   bool isCausal;
@@ -44,7 +44,7 @@ struct Attention {
     return at::GradMode::is_enabled() && hasMask() && mask->requires_grad();
   }
   bool isHalf() const { return q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16; }
-  /// Four dimensions, none empty, the last one without gaps; heads that k and v have in common.
+  /// Four dimensions, none empty, the last one contiguous; k and v have the same heads.
   bool isRegular() const {
     for (const Tensor *tensor : {&q, &k, &v})
       if (tensor->dim() != 4 || tensor->numel() == 0 ||
@@ -56,8 +56,8 @@ struct Attention {
 };
 } // namespace
 
-/// cuDNN has no gradient of a mask. With a mask whose rows end in the middle of a tile of 128 its
-/// backward may give NaN (pytorch issue 196678).
+/// cuDNN does not compute a mask's gradient. Its backward may return NaN if the rows of a mask end
+/// in the middle of a tile of 128 (pytorch issue 196678).
 static bool fitsCudnnMask(const Attention &call) {
   constexpr int64_t kTile = 128;
   return !call.hasMask() || (!call.needsMaskGradient() && call.keys() % kTile != kTile / 2);
@@ -77,8 +77,8 @@ static bool fitsFlash(const Attention &call) {
          call.v.size(-1) == head && !(call.isCausal && call.queries() != call.keys());
 }
 
-/// With dropout the kernel's seeds are on the host, unless a graph is captured: the step has no
-/// place for them.
+/// With dropout the kernel's seeds are on the host, except in a captured graph: a step cannot hold
+/// them.
 static bool fitsEfficient(const Attention &call) {
   const int64_t alignment = call.isHalf() ? 8 : 4;
   return (call.isHalf() || call.q.scalar_type() == at::kFloat) && call.dropout == 0 &&
@@ -86,7 +86,7 @@ static bool fitsEfficient(const Attention &call) {
          call.v.size(-1) % alignment == 0;
 }
 
-/// The mask, for each head of each sample; its rows begin at multiples of 16 elements.
+/// The mask, expanded to all heads and samples, with rows that begin at multiples of 16 elements.
 static OptionalTensor makeEfficientMask(const Attention &call, const OptionalTensor &additive) {
   if (!call.hasMask())
     return std::nullopt;
@@ -97,14 +97,14 @@ static OptionalTensor makeEfficientMask(const Attention &call, const OptionalTen
   return mask.expand({call.q.size(0), call.q.size(1), call.queries(), call.keys()});
 }
 
-/// Heads of a multiple of 8 dimensions, by zeros.
+/// Pads heads with zeros to a multiple of 8 dimensions.
 static Tensor padHeads(const Tensor &tensor) {
   constexpr int64_t kAlignment = 8;
   const int64_t rest = tensor.size(-1) % kAlignment;
   return rest == 0 ? tensor : at::constant_pad_nd(tensor, {0, kAlignment - rest});
 }
 
-/// The scale is that of the heads before zeros are added, as in eager mode.
+/// The scale is that of the heads before padding, as in eager mode.
 static Tensor flash(const Attention &call, std::optional<double> scale) {
   const int64_t head = call.q.size(-1);
   if (!scale && head % 8 != 0)
@@ -126,7 +126,7 @@ static Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v,
                         std::optional<double> scale, bool enableGqa) {
   const Attention call{q, k, v, mask, dropout, isCausal, enableGqa};
   OptionalTensor additive = makeAdditiveMask(mask, q.scalar_type());
-  // The efficient kernel wants the dtype of the queries, and cuDNN reads the mask as if it had it.
+  // The efficient kernel requires a mask of the queries' dtype, and cuDNN assumes that dtype.
   OptionalTensor narrow = additive;
   if (call.hasMask())
     narrow = additive->to(q.scalar_type());
@@ -148,7 +148,7 @@ static Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v,
                                                             {}, scale, enableGqa));
 }
 
-/// As torch computes an RMS norm where it has no kernel for it.
+/// torch's RMS norm on devices without a kernel for it.
 static Tensor composeRmsNorm(const Tensor &x, at::IntArrayRef normalized,
                              const OptionalTensor &weight, std::optional<double> eps) {
   const at::ScalarType type = x.scalar_type(),
@@ -164,7 +164,7 @@ static Tensor composeRmsNorm(const Tensor &x, at::IntArrayRef normalized,
   return (weight && weight->defined() ? result.mul(*weight) : result).to(type);
 }
 
-/// As at::rms_norm, which asks for the device: a GPU has one kernel for it.
+/// at::rms_norm checks the device: a GPU has a single kernel for it.
 static Tensor rmsNorm(const Tensor &x, c10::SymIntArrayRef normalized, const OptionalTensor &weight,
                       std::optional<double> eps) {
   const bool hasWeight = weight && weight->defined();

@@ -11,7 +11,7 @@ using namespace fsdp::frontend;
 using c10::IValue;
 using Tag = schema::Argument::Tag;
 
-/// The schema numbers dtypes by itself: c10's number + 1, but for bfloat16.
+/// The schema has its own numbering of dtypes: c10's number + 1, except for bfloat16.
 at::ScalarType fsdp::frontend::convertDtype(schema::ScalarType dtype) {
   if (dtype == schema::ScalarType::BFLOAT16)
     return at::kBFloat16;
@@ -56,7 +56,7 @@ static at::MemoryFormat convertMemoryFormat(schema::MemoryFormat format) {
   }
 }
 
-/// A Python number in a tensor's place.
+/// A Python number passed for a tensor.
 template <typename Number> static IValue makeWrappedNumber(Number value, at::ScalarType dtype) {
   c10::impl::ExcludeDispatchKeyGuard outside(
       c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));
@@ -65,7 +65,7 @@ template <typename Number> static IValue makeWrappedNumber(Number value, at::Sca
   return number;
 }
 
-/// A complex number in a tensor's place, which the step computes: literals are real.
+/// A complex number passed for a tensor. The step computes it, since literals are real.
 static IValue makeComplex(const schema::ComplexValue &number, const c10::TypePtr &type) {
   if (type->kind() != c10::TypeKind::TensorType)
     throw CaptureError(

@@ -7,7 +7,7 @@
 
 namespace fsdp::frontend {
 
-/// The value of an argument in the place of the schema that `formal` types. Throws CaptureError.
+/// Converts an argument to the schema type `formal`. Throws CaptureError.
 c10::IValue convertExportedArgument(const schema::Argument &argument, const c10::TypePtr &formal,
                                     const ExportedGraph::Values &values);
 

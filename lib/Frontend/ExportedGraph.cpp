@@ -18,11 +18,11 @@ using namespace fsdp::frontend;
 using c10::IValue;
 
 //===----------------------------------------------------------------------===//
-// Places
+// Origins of calls
 //===----------------------------------------------------------------------===//
 
-/// Sets the file and line of the last frame outside of torch's own modules and of code that torch
-/// has generated, else of the last one.
+/// Sets file and line from the last frame outside of torch's own modules and generated code, or
+/// from the last frame if there is none.
 static void findUserLine(const std::string &trace, Place &place) {
   for (size_t file = trace.find("File \""); file != std::string::npos;
        file = trace.find("File \"", file + 1)) {
@@ -44,7 +44,7 @@ static std::string getMetadata(const schema::Node &node, const char *key) {
   return found == node.get_metadata().end() ? std::string() : found->second;
 }
 
-/// Reads `key,path,type;…`, outermost first; the key of a module's second call ends in `@1`.
+/// Parses `key,path,type;…`, outermost first; the key of a module's second call ends in `@1`.
 static void findModule(llvm::StringRef stack, Place &place) {
   std::vector<std::pair<llvm::StringRef, int64_t>> modules;
   for (llvm::StringRef entry : llvm::split(stack, ';')) {
@@ -64,7 +64,7 @@ static void findModule(llvm::StringRef stack, Place &place) {
       place.calls[outer.count('.')] = call;
 }
 
-/// `nn_module_stack` says the modules, `stack_trace` is a Python traceback.
+/// `nn_module_stack` has the modules, `stack_trace` is a Python traceback.
 int ExportedGraph::addPlace(const schema::Node &node) {
   Place added;
   findModule(getMetadata(node, "nn_module_stack"), added);
@@ -78,7 +78,7 @@ int ExportedGraph::addPlace(const schema::Node &node) {
 // Calls
 //===----------------------------------------------------------------------===//
 
-/// Whether the arguments of `view` name a shape that the strides of the tensor have.
+/// True if `view` of these arguments is possible with the tensor's strides.
 static bool canView(const std::vector<IValue> &arguments) {
   const at::Tensor self = arguments[0].toTensor();
   const at::DimVector shape =
@@ -157,7 +157,8 @@ std::vector<IValue> ExportedGraph::enter(const schema::Node &node, size_t positi
   Values inputs;
   size_t next = position + 1;
   for (const schema::Argument &input : graph.get_inputs()) {
-    // What stands between the graph and its tensors is for other readers: an identifier, say.
+    // Arguments that are neither graph nor tensors are metadata for other readers: an identifier,
+    // say.
     while (next < arguments.size() &&
            arguments[next].get_arg().tag() != schema::Argument::Tag::AS_TENSOR &&
            arguments[next].get_arg().tag() != input.tag())
@@ -173,8 +174,8 @@ std::vector<IValue> ExportedGraph::enter(const schema::Node &node, size_t positi
   return run(graph, std::move(inputs));
 }
 
-/// Operators that hold graphs. Those of a training step's forward are entered; a choice that data
-/// makes, or a loop, is no part of a fixed step.
+/// Calls operators that contain graphs. Those that occur in a training step's forward are run
+/// inline. Data-dependent branches and loops are refused: a step is fixed.
 std::vector<IValue> ExportedGraph::callHigherOrder(const schema::Node &node, const Values &values) {
   const std::string &target = node.get_target();
   std::string name = target.substr(target.rfind('.') + 1);
@@ -206,7 +207,7 @@ std::vector<IValue> ExportedGraph::callHigherOrder(const schema::Node &node, con
 
 void ExportedGraph::call(const schema::Node &node, Values &values) {
   const std::string &target = node.get_target();
-  // Assertions about dtypes and devices of the export, which hold here by construction.
+  // Assertions about dtypes and devices of the export, which the capture guarantees.
   if (target.find("_assert") != std::string::npos)
     return;
   place = addPlace(node);
@@ -216,7 +217,7 @@ void ExportedGraph::call(const schema::Node &node, Values &values) {
     bool isHigherOrder = target.find(".higher_order.") != std::string::npos;
     results = isHigherOrder ? callHigherOrder(node, values) : callOperator(node, values);
   } catch (const std::exception &exception) {
-    // The innermost call has named itself.
+    // The innermost call has reported the error already.
     if (!recorder.error)
       recorder.error = "operator '" + target + "' in " + describePlace(recorder.graph.places[own]) +
                        ": " + summarizeError(exception);

@@ -1,8 +1,8 @@
 //===- ExportedGraph.h - Runs the graphs of a .pt2 file ----------*- C++ -*-===//
 //
 // A graph of torch.export is a list of operator calls from before autograd, with module paths and
-// stack traces. It is interpreted node by node under the recorder. Higher-order operators hold
-// graphs of their own, which are entered.
+// stack traces. It is interpreted node by node under the recorder. Higher-order operators contain
+// graphs, which are interpreted as well.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +19,11 @@
 
 namespace fsdp::frontend {
 
-/// torch's own schema of .pt2 files.
+/// torch's schema of .pt2 files.
 namespace schema = torch::_export;
 
 at::ScalarType convertDtype(schema::ScalarType dtype);
-/// Static sizes; throws CaptureError for others.
+/// Converts static sizes; throws CaptureError for others.
 std::vector<int64_t> convertSizes(const std::vector<schema::SymInt> &sizes);
 int64_t convertSize(const schema::SymInt &size);
 
@@ -39,23 +39,23 @@ public:
   /// Runs the nodes; `values` holds the graph's inputs by name. Returns the graph's outputs.
   std::vector<c10::IValue> run(const schema::Graph &graph, Values values);
 
-  /// The place of the node that runs.
+  /// The place (index into Graph::places) of the current node.
   int getPlace() const { return place; }
 
 private:
   void call(const schema::Node &node, Values &values);
   std::vector<c10::IValue> callOperator(const schema::Node &node, const Values &values);
   std::vector<c10::IValue> callHigherOrder(const schema::Node &node, const Values &values);
-  /// Runs the graph that is argument `position`, on the arguments behind it.
+  /// Runs the graph that is argument `position`, with the arguments after it as inputs.
   std::vector<c10::IValue> enter(const schema::Node &node, size_t position, const Values &values);
   /// A torch.autograd.Function of the model: its first argument is the graph of the forward, its
   /// second one that of the backward (tools/python/fsdpc/functions.py).
   std::vector<c10::IValue> callFunction(const schema::Node &node, const Values &values);
   int addPlace(const schema::Node &node);
-  /// For a `view` of the export that this target does not have: its fused operators may have
-  /// results of other strides than those of the device on which the model was exported.
+  /// Replaces a `view` that is impossible on this target: results of its fused operators may have
+  /// other strides than on the device of the export.
   c10::IValue copyReshaped(const std::vector<c10::IValue> &arguments);
-  /// Throws where what is written in place is such a copy, or a view of one.
+  /// Throws if an in-place operator writes to such a copy, or to a view of one.
   void checkWrites(const c10::OperatorHandle &op, const std::vector<c10::IValue> &arguments) const;
 
   Recorder &recorder;

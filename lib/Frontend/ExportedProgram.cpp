@@ -1,6 +1,6 @@
 //===- ExportedProgram.cpp - Models saved by torch.export -----------------===//
 //
-// A .pt2 file is an archive: a program in JSON after torch's own schema, the tensors of the model's
+// A .pt2 file is an archive: a program in JSON by torch's own schema, the tensors of the model's
 // state_dict, and constants: literals of the code and buffers that are not persistent.
 //
 //===----------------------------------------------------------------------===//
@@ -22,9 +22,9 @@ using c10::IValue;
 using nlohmann::json;
 namespace archive = torch::_export::archive_spec;
 
-/// The major version of the schema that torch's header describes.
+/// The major schema version of torch's header.
 static constexpr int64_t schemaVersion = 8;
-/// What tools/python/fsdpc adds: facts that torch.export does not keep.
+/// The record of tools/python/fsdpc with facts that torch.export does not keep.
 static const char *const addedFacts = "extra/fsdpc.json";
 
 template <typename Convert>
@@ -35,11 +35,11 @@ static auto parse(caffe2::serialize::PyTorchStreamReader &reader, const std::str
   return convert(json::parse(text, text + size));
 }
 
-/// Each entry of the mappings called `table` has these members. torch's reader takes one that is
-/// missing for what happens to be in memory.
+/// Checks that each entry of the mappings called `table` has these members. torch's reader leaves
+/// missing members uninitialized.
 static void checkMembers(const json &whole, std::string_view table,
                          std::initializer_list<const char *> members) {
-  std::vector<const json *> left = {&whole}; // no recursion: a damaged text may be deep
+  std::vector<const json *> left = {&whole}; // no recursion: a corrupt text may be deeply nested
   while (!left.empty()) {
     const json &text = *left.back();
     left.pop_back();
@@ -122,7 +122,7 @@ private:
   void addConstant(const std::string &name, const std::string &argument);
   void checkOutputs();
 
-  /// A tensor of the file; names that share it get the same one.
+  /// A tensor of the file. Names with a common record get the same tensor.
   at::Tensor getTensor(const std::string &name, bool withValues);
   at::Tensor readTensor(const schema::PayloadMeta &entry, const std::string &record,
                         bool withValues);
@@ -134,7 +134,7 @@ private:
   schema::ExportedProgram program;
   schema::PayloadConfig weights, constants;
   std::map<std::string, std::string> aliases;
-  std::map<std::string, std::string> inputNames; // by value, where torch.export has changed them
+  std::map<std::string, std::string> inputNames; // by value, if torch.export has renamed them
   ExportedGraph interpreter;
   ExportedGraph::Values values;
   std::unordered_map<std::string, at::Tensor> tensorOfPath; // by record
@@ -175,7 +175,7 @@ at::Tensor ExportedModel::readTensor(const schema::PayloadMeta &entry, const std
 }
 
 at::Tensor ExportedModel::getTensor(const std::string &name, bool withValues) {
-  // Buffers that are not persistent are stored among the constants.
+  // Non-persistent buffers are stored among the constants.
   auto find = [&](const schema::PayloadConfig &among) -> const schema::PayloadMeta * {
     auto found = among.get_config().find(name);
     return found == among.get_config().end() ? nullptr : &found->second;
@@ -190,7 +190,7 @@ at::Tensor ExportedModel::getTensor(const std::string &name, bool withValues) {
     throw CaptureError("the file holds no tensor '" + name + "'");
   if (entry->get_use_pickle())
     throw CaptureError("'" + name + "' is pickled, which only Python reads");
-  // What several names share is stored once. On meta, nothing is stored.
+  // A tensor of several names is stored once. A meta tensor is not stored.
   auto alias = aliases.find(name);
   std::string stored = alias == aliases.end() ? name : alias->second;
   std::string record = folder + (isOnMeta(*entry) ? stored : entry->get_path_name());
@@ -283,7 +283,7 @@ void ExportedModel::addInputs() {
       break;
     case Tag::USER_INPUT: {
       const schema::Argument &argument = spec.get_user_input().get_arg();
-      // Numbers and None are a part of the program.
+      // Numbers and None are constants of the program.
       if (argument.tag() != schema::Argument::Tag::AS_TENSOR)
         break;
       names.insert(getInputName(argument.get_as_tensor().get_name()));

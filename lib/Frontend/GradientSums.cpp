@@ -1,4 +1,4 @@
-//===- GradientSums.cpp - Which additions of a backward are autograd's own -===//
+//===- GradientSums.cpp - Gradient sums of autograd's engine --------------===//
 
 #include "GradientSums.h"
 
@@ -69,12 +69,12 @@ void GradientSums::endNode(const Node &node, const variable_list &outputs) {
 
 void GradientSums::recordAddition(int node) {
   if (pending.empty())
-    return; // inside a derivative
+    return; // an addition within a derivative
   pending.front()->last = node;
   pending.pop_front();
 }
 
-/// The modules around a call, outermost first: names with the numbers of their calls.
+/// The modules around a call, outermost first: names and call numbers.
 static std::vector<std::pair<std::string, int64_t>> listModules(const Place &place) {
   std::vector<std::pair<std::string, int64_t>> modules;
   for (size_t begin = 0; begin < place.module.size();) {
@@ -86,15 +86,15 @@ static std::vector<std::pair<std::string, int64_t>> listModules(const Place &pla
   return modules;
 }
 
-/// How many modules have both calls in one call of theirs.
+/// The number of module calls that contain both calls.
 static size_t countCommon(const Place &a, const Place &b) {
   auto ofA = listModules(a), ofB = listModules(b);
   auto [end, _] = std::mismatch(ofA.begin(), ofA.end(), ofB.begin(), ofB.end());
   return end - ofA.begin();
 }
 
-/// True if a module whose call does not make the value may have two contributions that are not the
-/// first ones.
+/// True if a module call that does not contain the value's origin may contribute two adjacent
+/// summands other than the first two, which FSDP2 would add first.
 static bool dependsOnGroups(const GradientSum &sum, const std::vector<Place> &places) {
   for (size_t i = 1; i + 1 < sum.from.size(); ++i) {
     const Place &place = places[sum.from[i]];

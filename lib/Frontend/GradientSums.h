@@ -1,4 +1,4 @@
-//===- GradientSums.h - Which additions of a backward are autograd's own -*- C++ -*-===//
+//===- GradientSums.h - Gradient sums of autograd's engine ------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_GRADIENTSUMS_H
 #define FSDP_LIB_FRONTEND_GRADIENTSUMS_H
@@ -14,39 +14,39 @@
 
 namespace fsdp::frontend {
 
-/// The gradient of a value that several calls have used: what they contribute, added up.
+/// The gradient of a value that several calls use: the sum of their contributions.
 struct GradientSum {
-  int of = 0;            // place of the call that made the value
-  std::vector<int> from; // places of the calls that used it, in the order of the sum
+  int of = 0;            // place of the call that computes the value
+  std::vector<int> from; // places of the calls that use it, in the order of the sum
   int last = -1;         // the node that adds the last contribution
 };
 
-/// Watches a backward. Autograd's engine adds up contributions between two nodes of its graph; an
-/// addition inside a node is a part of a derivative.
+/// Observes a backward. Autograd's engine adds contributions between two nodes of its graph. An
+/// addition within a node belongs to a derivative.
 class GradientSums {
 public:
-  /// `getPlace`: the place of the forward call that made a node, by its sequence number.
+  /// `getPlace`: the place of the forward call that made an autograd node, by its sequence number.
   explicit GradientSums(std::function<int(uint64_t)> getPlace) : getPlace(std::move(getPlace)) {}
 
-  /// To be called before the backward of `loss`.
+  /// Call before the backward of `loss`.
   void watch(const at::Tensor &loss);
 
-  /// To be called for each recorded addition of the backward, with its number.
+  /// Call for each recorded addition of the backward, with its node number.
   void recordAddition(int node);
 
-  /// Sums whose order depends on which modules are groups: FSDP2 adds up first what comes out of
-  /// one call of a group's module, of which the value is an input. Parameters are no inputs.
+  /// Sums whose order depends on the grouping: if the value is an input of a group's module, FSDP2
+  /// first adds the contributions of one call of that module. Parameters are not inputs.
   std::vector<GradientSum> list(const std::vector<Place> &places) const;
 
-  /// By hooks of autograd's nodes.
+  /// Hooks of autograd's nodes.
   void beginNode();
   void endNode(const torch::autograd::Node &node, const torch::autograd::variable_list &outputs);
 
 private:
   std::function<int(uint64_t)> getPlace;
-  /// By the input of the node that takes the sum.
+  /// By the input of the autograd node that receives the sum.
   std::map<std::pair<const torch::autograd::Node *, uint32_t>, GradientSum> sums;
-  std::deque<GradientSum *> pending; // additions that the engine makes next
+  std::deque<GradientSum *> pending; // the next additions of the engine
 };
 
 } // namespace fsdp::frontend

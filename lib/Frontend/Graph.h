@@ -1,7 +1,7 @@
 //===- Graph.h - A recorded training step ------------------------*- C++ -*-===//
 //
-// What the recorder writes down: tensors of the step as numbered values, and the operator calls
-// that made them, in program order. Tensors are on the meta device: sizes and strides, no data.
+// The output of the recorder: the tensors of the step as numbered values, and the operator calls
+// that compute them, in program order. Tensors are on the meta device: sizes and strides, no data.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,16 +21,16 @@
 
 namespace fsdp::frontend {
 
-/// Why a model cannot be captured, as one line for the user. Thrown inside the frontend only;
-/// captureStep turns it into an llvm::Error.
+/// The reason why a model cannot be captured, one line for the user. Thrown inside the frontend
+/// only; captureStep turns it into an llvm::Error.
 struct CaptureError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Where in the model an operator was called.
+/// The origin of an operator call in the model.
 struct Place {
   std::string module; // qualified name, "" is the root
-  /// Which call of each module on the way, per component of the name; empty if all are the first.
+  /// The call number of each module on the path, per component of the name; empty if all are 0.
   std::vector<int64_t> calls = {};
   std::string file;   // empty if unknown
   unsigned line = 0, column = 0;
@@ -39,7 +39,7 @@ struct Place {
 enum class ValueKind { Result, Parameter, Buffer, Input, Constant };
 
 struct GraphValue {
-  at::Tensor tensor; // keeps the address, by which values are found, from being used again
+  at::Tensor tensor; // keeps its address, the key of `ids`, from being reused
   ValueKind kind = ValueKind::Result;
   std::string name = {}; // of a parameter, buffer or input; of a constant, if it has one
   at::Tensor data = {};  // of a constant
@@ -58,7 +58,7 @@ struct Graph {
   std::vector<GraphNode> nodes;
   std::vector<Place> places = {Place()};
 
-  /// The number of the value that this tensor is, or -1.
+  /// The index of this tensor's value, or -1.
   int find(const at::Tensor &tensor) const {
     auto found = ids.find(tensor.unsafeGetTensorImpl());
     return found == ids.end() ? -1 : found->second;
@@ -96,7 +96,7 @@ std::string describePlace(const Place &place, bool isBackward = false);
 /// The first line of a torch error, without its backtrace.
 std::string summarizeError(const std::exception &exception);
 
-/// `mm.default` of aten::mm; other namespaces are written out: `ns::op.overload`.
+/// `mm.default` for aten::mm; other namespaces are kept: `ns::op.overload`.
 std::string getCalleeName(const c10::OperatorHandle &op);
 
 } // namespace fsdp::frontend

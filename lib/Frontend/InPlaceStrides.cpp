@@ -1,4 +1,4 @@
-//===- InPlaceStrides.cpp - What is written in place keeps its layout -----===//
+//===- InPlaceStrides.cpp - Layouts of in-place results -------------------===//
 
 #include "InPlaceStrides.h"
 
@@ -9,8 +9,8 @@ using namespace fsdp::frontend;
 using at::Tensor;
 namespace functional = at::functionalization::impl;
 
-/// In-place operators without lists of tensors whose functional form does not look at the strides
-/// of what it changes. test/Frontend/random_modules.py draws several of them.
+/// In-place operators without tensor lists whose functional form ignores the strides of the changed
+/// tensor. test/Frontend/random_modules.py draws several of them.
 static constexpr const char *kOperators[] = {
     "masked_fill_.Scalar",
     "masked_fill_.Tensor",
@@ -34,7 +34,7 @@ static constexpr const char *kOperators[] = {
     "renorm_",
 };
 
-/// The value that a tensor of the program has now.
+/// The current value of a tensor of the program.
 static Tensor unwrap(const Tensor &tensor) {
   if (!tensor.defined() || !functional::isFunctionalTensor(tensor))
     return tensor;
@@ -44,7 +44,7 @@ static Tensor unwrap(const Tensor &tensor) {
 
 static c10::OperatorHandle findFunctional(const c10::OperatorName &inPlace) {
   std::string name = inPlace.name;
-  name.pop_back(); // the underscore
+  name.pop_back(); // the trailing underscore
   return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(),
                                                         inPlace.overload_name.c_str());
 }
@@ -78,7 +78,7 @@ struct Silence : c10::WarningHandler {
 } // namespace
 
 InPlaceStrides::InPlaceStrides() {
-  // torch warns that it has kernels there.
+  // torch warns that these operators have kernels there already.
   Silence silence;
   c10::WarningUtils::WarningHandlerGuard quiet(&silence);
   for (const char *name : kOperators)

@@ -1,4 +1,4 @@
-//===- InPlaceStrides.h - What is written in place keeps its layout -*- C++ -*-===//
+//===- InPlaceStrides.h - Layouts of in-place results -----------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_INPLACESTRIDES_H
 #define FSDP_LIB_FRONTEND_INPLACESTRIDES_H
@@ -7,9 +7,9 @@
 
 namespace fsdp::frontend {
 
-/// torch's functionalization turns `x.op_(...)` into `op(x, ...)`. Of some operators the latter has
-/// a contiguous result, whatever the strides of x. While one lives, a copy into the layout of x
-/// follows there, so that what reads x next reads it in eager's order.
+/// torch's functionalization turns `x.op_(...)` into `op(x, ...)`, whose result is contiguous for
+/// some operators, whatever the strides of x. While an InPlaceStrides lives, these results are
+/// copied to the layout of x, so that later readers of x have eager's order of elements.
 class InPlaceStrides {
 public:
   InPlaceStrides();

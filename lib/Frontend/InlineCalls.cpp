@@ -1,9 +1,9 @@
 //===- InlineCalls.cpp - A TorchScript method without calls ---------------===//
 //
-// Call by call, so that each node's qualified module name is known: torch's own inlining keeps only
-// the last part of it, and loses which ModuleList a block is in. The interpreter tells the node
-// that runs by its source range only; so each node's range is replaced by one into a table of
-// places.
+// Inlines call by call to find each node's qualified module name: torch's own inlining keeps only
+// the last component, and does not tell which ModuleList a block is in. The interpreter identifies
+// the current node by its source range only, so each node's range is replaced by one that encodes
+// an index into a table of places.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +19,14 @@ namespace jit = torch::jit;
 
 namespace {
 
-/// Inlines all calls of a method, and gives each node its place.
+/// Inlines all calls of a method and assigns each node's place.
 class Inliner {
 public:
   Inliner(jit::Graph &graph, std::vector<Place> &places) : graph(graph), places(places) {}
 
   void run() {
     inlineBlock(graph.block());
-    // The ranges of the new source are places' numbers; its text is long enough to hold them.
+    // The ranges in the new source are place indices; its text is long enough for all of them.
     source = std::make_shared<jit::Source>(std::string(places.size() + placeOfNode.size() + 1, ' '),
                                            std::string("places"));
     markBlock(graph.block());
@@ -56,7 +56,7 @@ private:
     return range.file_line_col();
   }
 
-  /// The qualified name of the module that `self` is.
+  /// The qualified name of the module `self`.
   static std::string getModuleName(jit::Value *self) {
     std::string name;
     for (; self->node()->kind() == c10::prim::GetAttr; self = self->node()->input(0))
@@ -64,11 +64,12 @@ private:
     return name;
   }
 
-  /// Turns the place of a call into that of what it calls: another module, or a helper of its own.
+  /// Changes the place of a call to that of its callee: another module, or a method of the same
+  /// one.
   void enterModule(NodePlace &place, const std::string &module) {
     if (place.module == module)
       return;
-    // What lies in the caller lies in the same call of it.
+    // A callee inside the caller's module belongs to the same call of that module.
     bool isInside = place.module.empty() || module.rfind(place.module + '.', 0) == 0;
     place.calls.resize(isInside ? place.calls.size() : 0);
     place.calls.resize(module.empty() ? 0 : 1 + std::count(module.begin(), module.end(), '.'));
@@ -96,7 +97,7 @@ private:
         }
         std::shared_ptr<jit::Graph> body = callee->graph();
         jit::inlineCallTo(node, callee, body.get());
-        // Go on with the first of the nodes that stand where the call stood.
+        // Continue with the first of the nodes that replace the call.
         jit::Node *end = *it;
         it = jit::graph_node_list_iterator(previous->next(), jit::kNextDirection);
         for (jit::Node *n = previous->next(); n != end; n = n->next())
@@ -129,7 +130,7 @@ private:
     return found == placeOfNode.end() ? NodePlace{"", {}, node->sourceRange()} : found->second;
   }
 
-  /// Places of nodes that came from a callee: the user's line that is nearest to them.
+  /// Sets the places of nodes that come from a callee: the nearest line of the user's code.
   void setPlaces(jit::Node *node, const NodePlace &caller) {
     bool useCaller = isLibraryCode(node->sourceRange()) && !isLibraryCode(caller.range);
     placeOfNode[node] = {caller.module, caller.calls,
@@ -160,7 +161,7 @@ private:
   jit::Graph &graph;
   std::vector<Place> &places;
   std::unordered_map<jit::Node *, NodePlace> placeOfNode;
-  std::unordered_map<std::string, int64_t> numCalls; // of each module so far
+  std::unordered_map<std::string, int64_t> numCalls; // by module, so far
 };
 
 } // namespace

@@ -11,9 +11,8 @@
 
 namespace fsdp::frontend {
 
-/// Inlines all calls of a method and adds the place of each node to `places`: the number of a
-/// node's place is the beginning of its source range, in the source that is returned, which must
-/// outlive the graph.
+/// Inlines all calls of a method and adds the place of each node to `places`. The index of a node's
+/// place is the beginning of its source range in the returned source, which must outlive the graph.
 std::shared_ptr<torch::jit::Source> inlineCalls(torch::jit::Graph &graph,
                                                 std::vector<Place> &places);
 

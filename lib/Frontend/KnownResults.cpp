@@ -1,4 +1,4 @@
-//===- KnownResults.cpp - Results as a machine's kernels make them --------===//
+//===- KnownResults.cpp - Results of a machine's kernels ------------------===//
 
 #include "KnownResults.h"
 

@@ -1,4 +1,4 @@
-//===- KnownResults.h - Results as a machine's kernels make them -*- C++ -*-===//
+//===- KnownResults.h - Results of a machine's kernels ----------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_KNOWNRESULTS_H
 #define FSDP_LIB_FRONTEND_KNOWNRESULTS_H
@@ -9,25 +9,25 @@
 
 namespace fsdp::frontend {
 
-/// Gives the results of recorded calls the dtypes, sizes and strides that files of --operator-facts
-/// say of them, where meta kernels say otherwise.
+/// Corrects dtypes, sizes and strides of the results of recorded calls by the files of
+/// --operator-facts where these differ from the meta kernels.
 class KnownResults {
 public:
-  /// Throws a CaptureError that names the file. Of two facts of one result the last counts.
+  /// Throws a CaptureError that names the file. A later fact replaces an earlier one of the same
+  /// result.
   explicit KnownResults(const std::vector<std::string> &paths);
 
-  /// `results`: of a call with these arguments, on meta; tensors that share memory with an argument
-  /// stay as they are.
+  /// `results`: those of a call with these arguments, on meta. Tensors that share memory with an
+  /// argument are not changed.
   void apply(const c10::OperatorHandle &op, std::span<const c10::IValue> arguments,
              std::span<c10::IValue> results);
 
-  /// What the files say of results that no recorded call has, a sentence; "" if they say nothing of
-  /// such.
+  /// A sentence about facts of calls that were not recorded; "" if there are none.
   std::string describeUnused() const;
 
 private:
   OperatorFacts facts;
-  std::set<const OperatorFact *> seen; // those of recorded results
+  std::set<const OperatorFact *> seen; // facts of recorded results
 };
 
 } // namespace fsdp::frontend

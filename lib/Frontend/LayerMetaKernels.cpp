@@ -30,14 +30,14 @@ static Tensor makeVector(int64_t size, const Tensor &like) {
   return at::empty({size}, like.options());
 }
 
-/// A tensor that lies in memory as [batch, seq, heads, dim], seen as [batch, heads, seq, dim].
+/// A tensor with the layout [batch, seq, heads, dim], viewed as [batch, heads, seq, dim].
 static Tensor makeHeadsInner(const Tensor &like) {
   return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
       .transpose(1, 2);
 }
 
-/// A tensor whose dimensions lie in the order of those of `like`, without gaps, and whose last one
-/// has `last` elements.
+/// A tensor without gaps whose dimensions have the same order in memory as those of `like`, with
+/// `last` elements in its last dimension.
 static Tensor makeLike(const Tensor &like, int64_t last) {
   if (last == like.size(-1))
     return at::empty_like(like);
@@ -55,13 +55,13 @@ static Tensor makeLike(const Tensor &like, int64_t last) {
   return at::empty_strided(sizes, strides, like.options());
 }
 
-/// Statistics of a normalization on a GPU, which keeps those of half precision in fp32.
+/// Statistics of a normalization on a GPU: in fp32 for half precision.
 static Tensor makeCudaStatistics(at::IntArrayRef sizes, const Tensor &x) {
   return at::empty(sizes,
                    x.options().dtype(at::toAccumulateType(x.scalar_type(), /*is_cuda=*/true)));
 }
 
-/// Sizes of statistics over the last `inner` dimensions, which are kept as 1.
+/// Sizes of statistics over the last `inner` dimensions, which become 1.
 static std::vector<int64_t> outerSizes(const Tensor &x, size_t inner) {
   std::vector<int64_t> sizes = x.sizes().vec();
   std::fill(sizes.end() - static_cast<std::ptrdiff_t>(inner), sizes.end(), 1);
@@ -107,8 +107,8 @@ void MetaKernels::addCudaNormalization() {
       });
 }
 
-/// A result of the CPU's batch norm. Where one place in memory can be read as contiguous and as
-/// channels-last, as that of images of one pixel, its strides are those of contiguous.
+/// A result of the CPU's batch norm. A tensor that is both contiguous and channels-last, such as
+/// images of one pixel, has the strides of contiguous.
 static Tensor makeNormalized(const Tensor &x) {
   return x.is_contiguous() ? at::empty_like(x, at::MemoryFormat::Contiguous) : makeSuggested(x);
 }
@@ -176,7 +176,7 @@ static std::vector<int64_t> getNormSizes(const Tensor &v, int64_t dim) {
 void MetaKernels::addWeightNorm() {
   add(
       "_weight_norm_interface", +[](const Tensor &v, const Tensor &g, int64_t dim) {
-        // Norms of short numbers are in fp32, on CPUs and on GPUs.
+        // Norms of bf16 and f16 are in fp32, on CPUs and on GPUs.
         auto type = at::isReducedFloatingType(g.scalar_type()) ? at::kFloat : g.scalar_type();
         return Tensors2(at::empty_like(v),
                         at::empty(getNormSizes(v, dim), g.options().dtype(type)));
@@ -219,7 +219,7 @@ void MetaKernels::addAttention() {
           Scale) { return Tensors3(makeHeadsInner(q), makeHeadsInner(k), makeHeadsInner(v)); });
   add(
       "_scaled_dot_product_flash_attention",
-      // Results lie as q, k and v do, which keep their strides where these leave no gaps.
+      // Results have the layouts of q, k and v, which keep their strides if they have no gaps.
       +[](const Tensor &q, const Tensor &k, const Tensor &, double, bool, bool, Scale) {
         int64_t b = q.size(0), h = q.size(1), t = q.size(2);
         auto state = q.options().dtype(at::kUInt64);
@@ -283,7 +283,7 @@ void MetaKernels::addCudaAttention() {
           Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
 }
 
-/// The places of the largest elements exist only where a bag is a maximum. Source: EmbeddingBag.cu.
+/// The indices of the largest elements exist only for mode `max`. Source: EmbeddingBag.cu.
 void MetaKernels::addCudaBags() {
   auto bags = +[](const Tensor &weight, const Tensor &indices, const Tensor &offsets, bool,
                   int64_t mode, bool, const OptionalTensor &, bool includesLast, int64_t) {
@@ -301,10 +301,10 @@ void MetaKernels::addCudaBags() {
 }
 
 /// torch's rule (create_grouped_gemm_output_tensor in ATen/native/GroupedMMUtils.h): rows begin at
-/// multiples of 16 bytes. The offsets say where groups end, in the dimension that both factors or
-/// the rows share.
+/// multiples of 16 bytes. The offsets are the ends of groups, in the dimension that the factors
+/// share or in the rows.
 void MetaKernels::addGroupedProduct() {
-  // On meta torch has the kernel of the CPU, which reads the offsets.
+  // On meta torch uses the CPU's kernel, which reads the offsets.
   replace(
       "_grouped_mm", +[](const Tensor &left, const Tensor &right, const OptionalTensor &offsets,
                          const OptionalTensor &, std::optional<at::ScalarType> dtype) {
@@ -320,14 +320,14 @@ void MetaKernels::addGroupedProduct() {
       });
 }
 
-/// x with other sizes of its last three dimensions.
+/// x with other sizes in its last three dimensions.
 static Tensor shuffle(const Tensor &x, std::initializer_list<int64_t> last) {
   std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 3);
   sizes.insert(sizes.end(), last);
   return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
 }
 
-/// Composites elsewhere; on a CPU with kernels that keep channels last.
+/// Composite on other devices; a CPU has kernels that keep channels last.
 void MetaKernels::addPixelShuffles() {
   replace(
       "pixel_shuffle", +[](const Tensor &x, int64_t factor) {
@@ -346,7 +346,7 @@ static Tensor makeZeros(const Tensor &like) {
   return at::zeros(like.sizes(), like.options().device(at::kCPU));
 }
 
-/// How large the workspace is only oneDNN knows: the layer runs, on zeros.
+/// Only oneDNN knows the size of the workspace: the layer runs on zeros.
 void MetaKernels::addRecurrent() {
   replace(
       "mkldnn_rnn_layer",

@@ -21,7 +21,7 @@ using c10::SymIntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 using Tensors2 = std::tuple<Tensor, Tensor>;
 
-/// Whether torch has a kernel of its own. For Meta, hasComputedKernelForDispatchKey is always true.
+/// True if torch has a kernel of its own. For Meta, hasComputedKernelForDispatchKey is always true.
 static bool hasMetaKernel(const c10::OperatorHandle &op) {
   for (DispatchKey key : {DispatchKey::Meta, DispatchKey::CompositeExplicitAutograd,
                           DispatchKey::CompositeExplicitAutogradNonFunctional,
@@ -39,7 +39,7 @@ bool MetaKernels::isMissing(const char *name) {
   return op && !hasMetaKernel(*op);
 }
 
-/// What TensorIterator would allocate for an elementwise operator of these operands.
+/// The result that TensorIterator would allocate for an elementwise operator on these operands.
 static Tensor makeElementwise(std::initializer_list<Tensor> operands, at::ScalarType dtype) {
   at::TensorIteratorConfig config;
   config.check_all_same_dtype(false).check_all_same_device(false).add_owned_output(Tensor());
@@ -55,7 +55,7 @@ Tensor fsdp::frontend::makeSuggested(const Tensor &like) {
 
 MetaKernels::MetaKernels(Target target) {
   if (target == Target::Cuda) {
-    addCudaNormalization(); // before those of the CPU, which are added where there is none
+    addCudaNormalization(); // before the CPU's kernels, which are only added where one is missing
     addCudaBags();
   }
   addElementwise(target);
@@ -75,7 +75,7 @@ MetaKernels::MetaKernels(Target target) {
 
 void MetaKernels::addElementwise(Target target) {
   auto unary = +[](const Tensor &x) { return makeElementwise({x}, x.scalar_type()); };
-  // Composites whose out-variants do not know meta.
+  // Composites whose out-variants do not support meta.
   replace(
       "abs",
       +[](const Tensor &x) { return makeElementwise({x}, c10::toRealValueType(x.scalar_type())); });
@@ -109,7 +109,7 @@ void MetaKernels::addElementwise(Target target) {
       "glu_backward", +[](const Tensor &, const Tensor &x, int64_t) {
         return at::empty_like(x, at::MemoryFormat::Contiguous);
       });
-  // A composite where no device has a kernel of its own, and so on meta.
+  // A composite on devices without a kernel of their own, such as meta.
   replace(
       "mish_backward", +[](const Tensor &grad, const Tensor &x) {
         return makeElementwise({grad, x}, x.scalar_type());
@@ -273,7 +273,7 @@ void MetaKernels::addLosses(Target target) {
           auto make = [&] { return at::empty_like(x, at::MemoryFormat::Contiguous); };
           return Tensors2(make(), make());
         });
-  else // without the buffer
+  else // without `buffer`
     add(
         "log_sigmoid_forward",
         +[](const Tensor &x) { return Tensors2(at::empty_like(x), at::empty({0}, x.options())); });

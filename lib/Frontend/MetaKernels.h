@@ -9,9 +9,9 @@
 
 namespace fsdp::frontend {
 
-/// While one lives, operators that LibTorch implements for the meta device in Python only, or not
-/// at all, have a kernel there. Each yields the sizes, dtypes and strides of the results of the
-/// target's real kernel.
+/// While a MetaKernels lives, the meta device has kernels for operators that LibTorch implements
+/// there only in Python, or not at all. Results have the sizes, dtypes and strides of the target's
+/// real kernel.
 class MetaKernels {
 public:
   explicit MetaKernels(Target target);
@@ -21,11 +21,11 @@ private:
     if (isMissing(name))
       replace(name, function);
   }
-  /// Also where torch has a kernel (which throws).
+  /// Adds a kernel even if torch has one (which throws).
   template <typename Function> void replace(const char *name, Function *function) {
     library.impl(name, function);
   }
-  /// True for an operator that torch has, but not for the meta device.
+  /// True if torch has the operator, but not for the meta device.
   static bool isMissing(const char *name);
 
   void addElementwise(Target target);

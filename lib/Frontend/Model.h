@@ -12,13 +12,13 @@
 
 namespace fsdp::frontend {
 
-/// A MixedPrecisionPolicy whose casts are in the program.
+/// A MixedPrecisionPolicy whose casts are operators of the program.
 struct ExportedPolicy {
   std::vector<std::string> modules;
   std::optional<at::ScalarType> paramDtype, reduceDtype;
 };
 
-/// What a tensor of a model is. A transient buffer (`persistent=False`) is no part of a state_dict.
+/// The role of a model's tensor. A transient buffer (`persistent=False`) is not in the state_dict.
 enum class TensorRole { Parameter, Buffer, TransientBuffer };
 
 /// A parameter or buffer.
@@ -27,16 +27,16 @@ struct ModelTensor {
   std::vector<std::string> aliases; // the others
   bool isParameter = false;
   bool isFrozen = false;    // a parameter without a gradient
-  bool isTransient = false; // a buffer that is no part of the model's state_dict, with values
-  at::Tensor data;          // as loaded; on meta if the model was saved so
-  at::Tensor wrapper;       // what the program sees
+  bool isTransient = false; // a buffer outside of the model's state_dict, with values
+  at::Tensor data;          // as loaded; on meta if the model was saved on meta
+  at::Tensor wrapper;       // the functional tensor that the program uses
   int value = -1;           // in the graph, at the beginning of the step
 };
 
-/// A tensor that is no parameter and no buffer: its values are a part of the program.
+/// A tensor other than parameters and buffers: its values belong to the program.
 struct NamedConstant {
   std::string name;
-  at::Tensor wrapper; // what the program sees
+  at::Tensor wrapper; // the functional tensor that the program uses
   int value;          // in the graph, at the beginning of the step
 };
 
@@ -45,12 +45,12 @@ class Model {
 public:
   explicit Model(Recorder &recorder) : recorder(recorder) {}
 
-  /// Adds a parameter or buffer under a qualified name; returns what the program is to see in its
-  /// place. Names of the same memory are one tensor.
+  /// Adds a parameter or buffer under a qualified name; returns the functional tensor that the
+  /// program uses in its place. Names of the same memory share one tensor.
   at::Tensor addTensor(const std::string &name, const at::Tensor &tensor, TensorRole role);
 
-  /// What the program is to see in the place of a parameter or buffer that has been added;
-  /// undefined for other tensors.
+  /// The functional tensor for a parameter or buffer that has been added; undefined for other
+  /// tensors.
   at::Tensor findTensor(const at::Tensor &tensor) const;
 
   /// Adds a constant of the program, which the forward must not write.
@@ -59,12 +59,11 @@ public:
   /// Adds an input; inputs are added in the order of the forward's arguments.
   at::Tensor addInput(const InputSpec &spec);
 
-  /// Casts what the forward computes with, where a paramDtype is given: parameters, once each, and
-  /// floating-point inputs. Called while the step is recorded; `tensor` is what addTensor() or
-  /// addInput() has returned.
+  /// Casts to paramDtype if it is given: parameters, once each, and floating-point inputs. Called
+  /// while the step is recorded; `tensor` is the result of addTensor() or addInput().
   at::Tensor castForForward(const at::Tensor &tensor);
 
-  /// Refuses a model of which only a part has values.
+  /// Refuses a model in which only some tensors have values.
   void checkValues() const;
 
   Recorder &recorder;
@@ -74,9 +73,9 @@ public:
   std::vector<int> inputs;                  // values, in order
   bool hasWeights = false;                  // false: it was saved on meta
   std::optional<at::ScalarType> paramDtype; // of CaptureOptions
-  std::optional<OptimizerSpec> optimizer;   // that the file has
-  std::vector<ExportedPolicy> policies;     // that the file has
-  std::vector<std::string> notes;           // of CapturedStep
+  std::optional<OptimizerSpec> optimizer;   // from the file
+  std::vector<ExportedPolicy> policies;     // from the file
+  std::vector<std::string> notes;           // for CapturedStep
   /// Runs the forward; returns the loss.
   std::function<at::Tensor()> forward;
 
@@ -86,10 +85,10 @@ private:
   static Identity identify(const at::Tensor &tensor);
   std::map<Identity, size_t> tensorOfIdentity;
   std::map<const void *, size_t> tensorOfStorage;
-  std::map<const void *, at::Tensor> castOf; // by what was cast
+  std::map<const void *, at::Tensor> castOf; // by the original tensor
 };
 
-/// Loads a TorchScript file. `needsValues`: also read the tensors' data.
+/// Loads a TorchScript file. `needsValues`: the tensors' data is read, too.
 void loadTorchScript(const CaptureOptions &options, bool needsValues, Model &model);
 
 /// Loads a file of torch.export.save.
@@ -97,7 +96,7 @@ void loadExportedProgram(const CaptureOptions &options, bool needsValues, Model 
 
 /// The dtype of an InputSpec; throws CaptureError.
 at::ScalarType parseDtype(const std::string &name);
-/// Its name, as users write it: f32, i64; `?` if unsupported.
+/// A dtype's name in InputSpecs: f32, i64; `?` if unsupported.
 const char *getDtypeName(at::ScalarType dtype);
 
 /// `f32[4,128]`.

@@ -32,7 +32,7 @@ static bool hasFormula(const c10::OperatorHandle &op) {
 }
 
 /// Makes a backward through operators without an autograd formula fail: torch would leave out the
-/// gradients of all before them. `old`: the operators that were there.
+/// gradients of all earlier operators. `old`: operators from before the library was loaded.
 static void refuseMissingFormulas(const Names &old) {
   static std::vector<std::unique_ptr<torch::Library>> registered;
   for (const auto &[name, overload] : getOperators()) {
@@ -49,13 +49,13 @@ static void refuseMissingFormulas(const Names &old) {
 }
 
 static std::string load(const std::string &path) {
-  // A bare name would be looked up in the system's folders.
+  // dlopen would search a bare file name in the system's folders.
   llvm::SmallString<256> absolute(path);
   if (std::error_code code = llvm::sys::fs::make_absolute(absolute))
     return code.message();
   try {
     const Names old = getOperators();
-    // Registering an operator twice, say, throws.
+    // Registering an operator twice throws, for example.
     if (!dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
       return dlerror();
     refuseMissingFormulas(old);

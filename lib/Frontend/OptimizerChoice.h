@@ -9,15 +9,15 @@
 
 namespace fsdp::frontend {
 
-/// What fsdpc.export(..., optimizer=...) wrote: torch's names and values.
+/// Parses the output of fsdpc.export(..., optimizer=...): torch's names and values.
 OptimizerSpec parseOptimizer(const nlohmann::json &text);
 
-/// Throws CaptureError for values that the kind does not have or torch refuses. Without a kind, which
-/// the file may have, nothing is known.
+/// Throws CaptureError for values that the kind does not have or torch refuses. Without a kind,
+/// which the file may have, nothing can be checked.
 void checkOptimizer(const OptimizerSpec &spec);
 
-/// Values that the user gives win over the file's; another kind than the file's starts from torch's
-/// defaults. The result has a kind. Throws as checkOptimizer() does.
+/// The user's values take precedence over the file's. Another kind than the file's starts from
+/// torch's defaults. The result has a kind. Throws as checkOptimizer() does.
 OptimizerSpec chooseOptimizer(const OptimizerSpec &asked,
                               const std::optional<OptimizerSpec> &ofFile);
 

@@ -1,4 +1,4 @@
-//===- OutsideOfCapture.h - Operators that run for real ----------*- C++ -*-===//
+//===- OutsideOfCapture.h - Operators that are not recorded -----*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_OUTSIDEOFCAPTURE_H
 #define FSDP_LIB_FRONTEND_OUTSIDEOFCAPTURE_H
@@ -8,7 +8,7 @@
 
 namespace fsdp::frontend {
 
-/// Operators are not recorded while one lives.
+/// Operators are not recorded while this object lives.
 struct OutsideOfCapture {
   c10::impl::ExcludeDispatchKeyGuard keys{
       c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize})};

@@ -30,7 +30,7 @@ static Tensor dropout(const Tensor &x, double p, bool train) {
 static Tensor batchNorm(const Tensor &x, const OptionalTensor &weight, const OptionalTensor &bias,
                         const OptionalTensor &mean, const OptionalTensor &variance, bool training,
                         double momentum, double eps, bool) {
-  // native_batch_norm's schema hides that it writes the running statistics.
+  // The schema of native_batch_norm does not declare its writes to the running statistics.
   if (training && mean && mean->defined()) {
     Tensor runningMean = *mean, runningVariance = *variance;
     return std::get<0>(at::_native_batch_norm_legit(x, weight, bias, runningMean, runningVariance,
@@ -41,7 +41,7 @@ static Tensor batchNorm(const Tensor &x, const OptionalTensor &weight, const Opt
 }
 
 namespace {
-/// torch's composite and its derivative ask for the device: on a CPU tensors may lie channels-last.
+/// torch's composite and its derivative check the device: on a CPU tensors may be channels-last.
 struct GroupNorm : torch::autograd::Function<GroupNorm> {
   static Tensor forward(torch::autograd::AutogradContext *context, const Tensor &x,
                         const OptionalTensor &weight, const OptionalTensor &bias, int64_t groups,
@@ -92,7 +92,7 @@ static Tensor attentionForCpu(const Tensor &q, const Tensor &k, const Tensor &v,
                               const OptionalTensor &mask, double dropout, bool isCausal,
                               std::optional<double> scale, bool enableGqa) {
   OptionalTensor additive = makeAdditiveMask(mask, q.scalar_type());
-  // The choice looks at sizes, strides and dtypes alone: the one that eager makes on a CPU.
+  // The choice of eager mode on a CPU, which depends only on sizes, strides and dtypes.
   auto choice = static_cast<at::SDPBackend>(
       at::native::_fused_sdp_choice_cpp(q, k, v, mask, dropout, isCausal, scale, enableGqa));
   if (choice == at::SDPBackend::flash_attention)
@@ -102,8 +102,7 @@ static Tensor attentionForCpu(const Tensor &q, const Tensor &k, const Tensor &v,
                                                             {}, scale, enableGqa));
 }
 
-/// A view with a bit in eager mode, which each operator resolves for itself: plans have no such
-/// bit.
+/// In eager mode `conj` is a view with a flag that each operator resolves; plans have no such flag.
 static Tensor conj(const Tensor &x) { return at::conj_physical(x); }
 
 Overrides::Overrides(const CaptureOptions &options) {

@@ -9,23 +9,23 @@ namespace fsdp::frontend {
 
 struct CaptureOptions;
 
-/// While one lives, dropout, attention, norms and recurrent layers on meta tensors keep the form
-/// that they have on the target: torch would decompose them on meta, or lose a mutation. Other
-/// devices are not touched.
+/// While an Overrides lives, dropout, attention, norms and recurrent layers on meta tensors keep
+/// the form they have on the target: torch would decompose them on meta, or lose a mutation. Other
+/// devices are not affected.
 class Overrides {
 public:
   explicit Overrides(const CaptureOptions &options);
 
 private:
   void addRecurrentLayers();
-  /// `architecture` as CaptureOptions::cudaArchitecture.
+  /// `architecture`: CaptureOptions::cudaArchitecture.
   void addCudaKernels(unsigned architecture);
 
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__,
                          __LINE__};
 };
 
-/// As eager attention: a boolean mask becomes one to add.
+/// Turns a boolean mask into an additive one, as eager attention does.
 std::optional<at::Tensor> makeAdditiveMask(const std::optional<at::Tensor> &mask,
                                            at::ScalarType dtype);
 

@@ -42,7 +42,7 @@ bool fsdp::frontend::isSupportedDtype(at::ScalarType dtype) {
   case at::kBFloat16:
   case at::kComplexFloat:
   case at::kComplexDouble:
-  case at::kUInt64: // the state of CUDA's random numbers
+  case at::kUInt64: // the state of CUDA's random number generator
     return true;
   default:
     return false;
@@ -65,7 +65,7 @@ static void recordKernel(const c10::OperatorHandle &op, DispatchKeySet keys,
 
 Recorder::Recorder(KnownResults knownResults) : knownResults(std::move(knownResults)) {
   TORCH_CHECK(!active, "two captures at a time");
-  // Per operator: the fallback of the Fake key belongs to torch itself.
+  // Per operator: torch itself uses the fallback of the Fake key.
   for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
     auto op = c10::Dispatcher::singleton().findSchema(name);
     size_t colons = name.name.find("::");
@@ -111,7 +111,7 @@ at::Tensor Recorder::wrap(const at::Tensor &tensor, ValueKind kind, std::string 
 }
 
 at::Tensor Recorder::wrapConstant(const at::Tensor &data, std::string name) {
-  // A scalar stays real: programs read sizes and factors back from such constants.
+  // A scalar keeps its data: programs read sizes and factors back from such constants.
   at::Tensor tensor =
       data.dim() == 0 ? data.detach()
                       : at::empty(data.sizes(), at::TensorOptions(data.dtype()).device(at::kMeta));
@@ -147,17 +147,17 @@ int Recorder::getValue(const at::Tensor &tensor, const std::string &what) {
 }
 
 //===----------------------------------------------------------------------===//
-// Places
+// Origins of calls
 //===----------------------------------------------------------------------===//
 
-/// The place of the node that runs in backward.
+/// The place of the current node of the backward.
 int Recorder::findPlace(uint64_t sequence) const {
   auto found = nodeOfSequence.find(sequence);
   return found == nodeOfSequence.end() ? 0 : graph.nodes[found->second].place;
 }
 
-/// Maps the autograd nodes made since the last call to the forward node about to be added; those
-/// before the newest were made after the previous call (in-place writes to views).
+/// Maps autograd nodes made since the last call to forward nodes: the newest to the node that is
+/// about to be added, earlier ones to the previous node (in-place writes to views).
 void Recorder::trackSequence() {
   uint64_t next = at::sequence_number::peek();
   int node = static_cast<int>(graph.nodes.size());
@@ -207,8 +207,8 @@ std::string fsdp::frontend::summarizeError(const std::exception &exception) {
 }
 
 /// True if all operands are known, false if the call is to be dropped: functionalization runs some
-/// operators on clones to learn shapes, whose results nobody uses. `origin` is then the first call
-/// that read something unknown.
+/// operators on clones to determine shapes, and their results are unused. `origin` is then the
+/// first call that read an unknown tensor.
 bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IValue> &arguments,
                              std::string &origin) {
   bool isKnown = true;
@@ -229,7 +229,7 @@ bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IV
           origin = "operator '" + getCalleeName(op) + "' in " +
                    describePlace(graph.places[getCurrentPlace()], inBackward);
       } else if (tensor.dim() == 0 && !tensor.requires_grad()) {
-        // A number that a formula of torch wrapped.
+        // A number that one of torch's formulas wrapped in a tensor.
         graph.add({.tensor = tensor, .kind = ValueKind::Constant, .data = tensor});
       } else {
         fail(op, "uses a constant of unknown origin: a tensor that is no parameter, buffer, input "
@@ -239,7 +239,7 @@ bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IV
   return isKnown;
 }
 
-/// Products of two dtypes have shapes on meta, and errors on every device.
+/// Refuses products of two dtypes: they succeed on meta, but fail on every device.
 void Recorder::checkProduct(const GraphNode &node) {
   static const std::set<std::string> products = {
       "aten::mm",    "aten::bmm", "aten::addmm", "aten::baddbmm",     "aten::mv",
@@ -247,7 +247,7 @@ void Recorder::checkProduct(const GraphNode &node) {
   };
   if (!products.count(node.op.operator_name().name))
     return;
-  // Overloads with a dtype of the result ("addmm.dtype") add to a product of narrower operands.
+  // Overloads with a result dtype ("addmm.dtype") add to a product of narrower operands.
   if (node.op.operator_name().overload_name.rfind("dtype", 0) == 0)
     return;
   std::optional<at::ScalarType> first;
@@ -275,7 +275,7 @@ void Recorder::checkResults(const GraphNode &node) {
     });
 }
 
-/// The passes rely on the table of AtenSemantics: what torch does must agree with it.
+/// Checks the table of AtenSemantics, which passes rely on, against torch's behaviour.
 void Recorder::checkAliasing(const GraphNode &node) {
   const std::string callee = getCalleeName(node.op);
   fsdp::aten::Semantics semantics =
@@ -300,8 +300,8 @@ void Recorder::checkAliasing(const GraphNode &node) {
                              : "returns no view of its first operand, against the table of "
                                "operators");
     });
-  // CPU flash attention is tagged for the sake of its CUDA sibling; it takes no dropout. Backwards
-  // of attention are tagged, too, and are handed the seeds of their forward.
+  // CPU flash attention is tagged because of its CUDA variant; it takes no dropout. Backwards of
+  // attention are tagged, too, but receive the seeds of their forward.
   bool isTagged = node.op.hasTag(at::Tag::nondeterministic_seeded) &&
                   callee.find("flash_attention_for_cpu") == std::string::npos &&
                   callee.find("_attention_backward") == std::string::npos;
@@ -310,8 +310,8 @@ void Recorder::checkAliasing(const GraphNode &node) {
                            : "draws no random numbers, against the table of operators");
 }
 
-/// Where neither torch nor this library has a rule for the results, the CPU's kernel shows them; of
-/// a GPU's kernel the strides may be others.
+/// If neither torch nor this library has a meta kernel, the CPU's kernel determines the results;
+/// the strides of a GPU's kernel may differ.
 void Recorder::callOnMeta(const c10::OperatorHandle &op, DispatchKeySet below,
                           torch::jit::Stack &stack) {
   const size_t base = stack.size() - op.schema().arguments().size();
@@ -359,8 +359,8 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
   if (isKnown && schema.is_mutable() && hasMeta)
     fail(op, "writes in place and has no functional form");
 
-  // Whatever device the program names, the step is on one device, and the recording on meta. Sizes
-  // that a trace computes through scalar tensors stay real, so that they can be read back.
+  // The program may name devices, but the step runs on one device and the recording on meta. Sizes
+  // that a trace computes through scalar tensors keep their data, so that they can be read back.
   bool isScalar = op.operator_name().name == "aten::scalar_tensor";
   for (size_t i = 0; i < count; ++i) {
     const std::string &name = schema.arguments()[i].name();

@@ -18,10 +18,10 @@
 
 namespace fsdp::frontend {
 
-/// Records the operators that run on functional tensors over meta tensors. While a recorder lives,
-/// a boxed kernel sits at the Fake key of every operator: below autograd, so that the backward's
-/// operators are seen, and below functionalization, so that none of them mutates. There is at most
-/// one recorder at a time, and it records on the thread that made it.
+/// Records operators that run on functional tensors over meta tensors. While a recorder lives,
+/// every operator has a boxed kernel at the Fake key: below autograd, so that the operators of the
+/// backward are recorded, and below functionalization, so that none of them mutates. At most one
+/// recorder lives at a time; it records on the thread that made it.
 class Recorder {
 public:
   explicit Recorder(KnownResults knownResults);
@@ -29,7 +29,7 @@ public:
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
 
-  /// Operators are recorded while one lives.
+  /// Operators are recorded while a Region lives.
   class Region {
   public:
     explicit Region(Recorder &recorder);
@@ -42,29 +42,28 @@ public:
     at::functionalization::impl::FunctionalizationReapplyViewsGuard reapplyViews{true};
   };
 
-  /// From now on operators belong to the backward of `loss`: their places are those of the forward
-  /// calls whose autograd nodes run.
+  /// Starts the backward of `loss`: later operators have the places of the forward calls whose
+  /// autograd nodes run.
   void beginBackward(const at::Tensor &loss) {
     inBackward = true;
     sums.watch(loss);
   }
 
-  /// A functional tensor that stands for a tensor of the model or the batch. It has the sizes and
-  /// dtype of `tensor` and is contiguous.
+  /// A functional tensor for a tensor of the model or the batch. It has the sizes and dtype of
+  /// `tensor` and is contiguous.
   at::Tensor wrap(const at::Tensor &tensor, ValueKind kind, std::string name, bool requiresGrad);
 
-  /// A functional tensor that stands for the literal `data`; `name` is empty if it has none.
+  /// A functional tensor for the literal `data`; `name` is empty if it has none.
   at::Tensor wrapConstant(const at::Tensor &data, std::string name = {});
 
-  /// A Python number in a tensor's place, as in `1e-4 * x`: it decides no dtype.
+  /// A Python number for a tensor, as in `1e-4 * x`: it does not promote dtypes.
   static at::Tensor wrapNumber(const at::Tensor &number);
 
-  /// Operators may not use this tensor, which the program holds as `name`: it is no parameter,
-  /// buffer or literal, so that nothing would give it its value at run time. It must outlive the
-  /// recording.
+  /// Refuses operators on this tensor, which the program holds as `name`: it is no parameter,
+  /// buffer or literal, and would have no value at run time. The tensor must outlive the recording.
   void refuse(const at::Tensor &tensor, std::string name);
 
-  /// The value that a functional tensor holds now; `what` names it in the error if its origin is
+  /// The current value of a functional tensor; `what` names it in the error if its origin is
   /// unknown.
   int getValue(const at::Tensor &functional, const std::string &what);
 
@@ -72,10 +71,10 @@ public:
   Graph graph;
   GradientSums sums{[this](uint64_t sequence) { return findPlace(sequence); }};
 
-  /// Tells the place of the forward's current call, as an index into graph.places.
+  /// Returns the place of the forward's current call, as an index into graph.places.
   std::function<int()> getPlace = [] { return 0; };
 
-  /// The first error of a recorded operator: interpreters above may wrap what they pass on.
+  /// The first error of a recorded operator: interpreters may wrap the exceptions that pass them.
   std::optional<std::string> error;
 
   /// The boxed kernel.
@@ -103,7 +102,7 @@ private:
   std::unordered_map<uint64_t, int> nodeOfSequence;
   uint64_t lastSequence = 0;
   std::unordered_map<const at::TensorImpl *, std::string> refused;
-  /// What dropped calls have made, which keeps its address, and the call that began it.
+  /// Results of dropped calls, which keep their addresses, with the first dropped call.
   std::unordered_map<const at::TensorImpl *, std::pair<at::Tensor, std::string>> unknown;
 };
 

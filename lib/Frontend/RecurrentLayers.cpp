@@ -1,8 +1,8 @@
 //===- RecurrentLayers.cpp - The form that recurrent layers have on a CPU -===//
 //
-// torch's composites ask for the tensors' device: on a CPU an LSTM in fp32 is oneDNN's, and other
-// layers multiply all inputs by the input weights at once. On meta they take other paths, whose
-// numbers round differently.
+// torch's composites check the tensors' device: on a CPU, oneDNN computes an LSTM in fp32, and
+// other layers multiply all inputs by the input weights at once. On meta they take other paths,
+// which round differently.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using Cell = Tensor (*)(const Tensor &input, const Tensor &hidden, const Tensor 
                         const Tensor &bias);
 
 namespace {
-/// What layers of all kinds are made with.
+/// The common options of all kinds of layers.
 struct Layers {
   bool hasBiases;
   int64_t count;
@@ -56,7 +56,7 @@ static Tensor stackLayers(const Layers &layers, Tensor input, Direction &&direct
 // GRU and plain layers
 //===----------------------------------------------------------------------===//
 
-/// `input` has been multiplied by the input weights.
+/// `input` is already multiplied by the input weights.
 template <Tensor (*nonlinearity)(const Tensor &)>
 static Tensor plainCell(const Tensor &input, const Tensor &hidden, const Tensor &weight,
                         const Tensor &bias) {
@@ -109,7 +109,7 @@ static Tensors3 lstm(const Tensor &x, TensorList hx, TensorList parameters, bool
                      int64_t count, double dropout, bool train, bool isBidirectional,
                      bool batchFirst) {
   Layers layers{hasBiases, count, dropout, train, isBidirectional};
-  // Projections come as a further weight of each direction.
+  // A projection is one more weight per direction.
   auto expected = static_cast<size_t>(count * layers.numDirections() * (hasBiases ? 4 : 2));
   if (!at::globalContext().userEnabledMkldnn() || x.scalar_type() != at::kFloat ||
       parameters.size() != expected)

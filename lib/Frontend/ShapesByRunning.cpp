@@ -1,4 +1,4 @@
-//===- ShapesByRunning.cpp - Shapes that an operator itself shows ---------===//
+//===- ShapesByRunning.cpp - Shapes from running an operator --------------===//
 
 #include "ShapesByRunning.h"
 

@@ -1,4 +1,4 @@
-//===- ShapesByRunning.h - Shapes that an operator itself shows -*- C++ -*-===//
+//===- ShapesByRunning.h - Shapes from running an operator ------*- C++ -*-===//
 
 #ifndef FSDP_LIB_FRONTEND_SHAPESBYRUNNING_H
 #define FSDP_LIB_FRONTEND_SHAPESBYRUNNING_H
@@ -11,15 +11,15 @@
 
 namespace fsdp::frontend {
 
-/// True where zeros have results as any operands have: of a function that makes new tensors, whose
-/// sizes do not depend on what the operands hold.
+/// True if the results for zeros have the same shapes as for any operands: for a function that
+/// makes new tensors whose sizes do not depend on the operands' values.
 bool mayRunOnZeros(const c10::OperatorHandle &op);
 
-/// A tensor on `device`, of zeros unless that is meta, with the sizes, strides and dtype of `like`;
-/// `like` itself if it is there already, or undefined.
+/// A tensor on `device` with the sizes, strides and dtype of `like`, zeros unless the device is
+/// meta; `like` itself if it is on this device, or undefined.
 at::Tensor makeOn(c10::DeviceType device, const at::Tensor &like);
 
-/// The results of the CPU's kernel on zeros, on the meta device. Throws what the kernel throws.
+/// The results of the CPU's kernel for zeros, on the meta device. Throws the kernel's exceptions.
 std::vector<c10::IValue> runOnZeros(const c10::OperatorHandle &op,
                                     std::vector<c10::IValue> arguments);
 

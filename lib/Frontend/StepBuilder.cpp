@@ -62,7 +62,7 @@ private:
   const StepOutputs &outputs;
   MLIRContext &context;
   ImplicitLocOpBuilder builder;
-  std::vector<mlir::Value> values; // by value of the graph
+  std::vector<mlir::Value> values; // by the graph's values
   std::vector<bool> isNeeded;      // by node
   llvm::DenseMap<int, aten::CallOp> callOfNode;
   llvm::DenseMap<Attribute, mlir::Value> literals;
@@ -73,8 +73,8 @@ private:
 
 } // namespace
 
-/// Marks the nodes that the outputs of the step depend on, from the last to the first. An input
-/// that none of them depends on is noted.
+/// Marks the nodes that the outputs of the step depend on, from the last to the first. Notes inputs
+/// that no output depends on.
 void StepBuilder::findNeeded() {
   std::vector<bool> isValueNeeded(graph.values.size());
   isValueNeeded[outputs.loss] = true;
@@ -215,7 +215,7 @@ void StepBuilder::buildFunction() {
   markGradientSums();
 
   builder.setLoc(UnknownLoc::get(&context));
-  // Gradients that no call makes: a literal, an input or a buffer.
+  // Gradients without a call: a literal, an input or a buffer.
   for (int gradient : outputs.gradients)
     buildGradients(gradient);
   for (auto [buffer, value] : outputs.writes)
@@ -227,7 +227,7 @@ void StepBuilder::buildFunction() {
   func::ReturnOp::create(builder, getOperand(outputs.loss));
 }
 
-/// Hands the value to the parameters whose gradient it is, once.
+/// Builds the gradients of the parameters whose gradient this value is, once.
 void StepBuilder::buildGradients(int value) {
   auto found = parametersOfGradient.find(value);
   if (found == parametersOfGradient.end())
@@ -240,7 +240,7 @@ void StepBuilder::buildGradients(int value) {
 ElementsAttr StepBuilder::makeLiteral(const at::Tensor &data) {
   at::Tensor values = data.contiguous();
   auto type = RankedTensorType::get(values.sizes(), convertDtype(values.scalar_type(), context));
-  // MLIR packs the elements of an i1 literal into bits; a tensor of bool has a byte for each.
+  // MLIR packs the elements of an i1 literal into bits; a bool tensor has one byte per element.
   if (values.scalar_type() == at::kBool)
     return DenseElementsAttr::get(
         type, ArrayRef<bool>(values.const_data_ptr<bool>(), static_cast<size_t>(values.numel())));
@@ -248,14 +248,14 @@ ElementsAttr StepBuilder::makeLiteral(const at::Tensor &data) {
   return DenseElementsAttr::getFromRawBuffer(type, bytes);
 }
 
-/// The SSA value; what the model holds is read at its first use.
+/// The SSA value; parameters, buffers and literals are read at their first use.
 mlir::Value StepBuilder::getOperand(int id) {
   if (values[id])
     return values[id];
   const GraphValue &value = graph.values[id];
   if (value.kind == ValueKind::Constant) {
     ElementsAttr literal = makeLiteral(value.data);
-    // Equal literals are one, under the first one's name.
+    // Equal literals become one constant, with the name of the first.
     mlir::Value &constant = literals[literal];
     if (!constant) {
       Location location = builder.getLoc();
@@ -321,7 +321,7 @@ aten::CallOp StepBuilder::buildCall(const GraphNode &node) {
   return call;
 }
 
-/// Says of sums of gradients that depend on the groups what they add up.
+/// Marks sums of gradients that depend on the groups with the origins of their summands.
 void StepBuilder::markGradientSums() {
   auto getScope = [&](int place) -> Attribute {
     return aten::ScopeAttr::get(&context, graph.places[place].module, graph.places[place].calls);

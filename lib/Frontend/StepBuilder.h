@@ -7,20 +7,20 @@
 
 namespace fsdp::frontend {
 
-/// What the recorded step yields, as values of the graph.
+/// The results of the recorded step, as values of the graph.
 struct StepOutputs {
-  bool isEvaluation = false; // the forward alone: no gradients, no updates
+  bool isEvaluation = false; // only the forward: no gradients, no updates
   int loss = -1;
   std::vector<int> gradients; // one per parameter that is not frozen, in model order
   std::vector<std::pair<size_t, int>> writes; // (index of a buffer in Model::tensors, new value)
 };
 
-/// The module that holds the step; calls that nothing needs are left out. Throws CaptureError.
+/// The module of the step, without calls that no result needs. Throws CaptureError.
 mlir::OwningOpRef<mlir::ModuleOp> buildStep(Model &model, const StepOutputs &outputs,
                                             const OptimizerSpec &optimizer,
                                             mlir::MLIRContext &context);
 
-/// One argument of a call as an attribute; tensors are appended to `operands`, as values of the
+/// One argument of a call as an attribute; tensors are appended to `operands` as values of the
 /// graph. Throws CaptureError.
 mlir::Attribute convertArgument(const c10::IValue &value, const c10::Argument &formal,
                                 const Graph &graph, std::vector<int> &operands,

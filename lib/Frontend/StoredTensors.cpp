@@ -1,4 +1,4 @@
-//===- StoredTensors.cpp - What a TorchScript file holds, before it is read ===//
+//===- StoredTensors.cpp - Checks of a TorchScript file -------------------===//
 
 #include "StoredTensors.h"
 
@@ -16,7 +16,7 @@ using caffe2::serialize::PyTorchStreamReader;
 namespace {
 
 /// Reads the structure of one archive of the file: modules as dictionaries of their attributes, and
-/// tensors without data, whose storages have numbers of records for addresses.
+/// tensors without data, whose storages have record numbers as addresses.
 class ArchiveReader {
 public:
   ArchiveReader(PyTorchStreamReader &reader, std::string archive)
@@ -38,10 +38,10 @@ private:
   PyTorchStreamReader &reader;
   std::string archive;
   std::shared_ptr<jit::CompilationUnit> classes;
-  std::vector<std::string> records; // a storage's data is the number of its record, from 1
+  std::vector<std::string> records; // a storage's data pointer is the number of its record, from 1
 };
 
-/// The types of lists and dictionaries in an archive; what they hold does not matter here.
+/// The types of lists and dictionaries in an archive; element types do not matter here.
 c10::TypePtr parseContainerType(const std::string &text) {
   if (text.rfind("Dict[", 0) == 0)
     return c10::DictType::create(c10::StringType::get(), c10::AnyType::get());
@@ -54,7 +54,7 @@ c10::TypePtr parseContainerType(const std::string &text) {
 
 c10::IValue ArchiveReader::read() {
   auto [pickle, pickleBytes] = reader.getRecord(archive + ".pkl");
-  // torch makes these from the data of other tensors, which is not there.
+  // torch builds these from the data of other tensors, which is not read.
   llvm::StringRef text(static_cast<const char *>(pickle.get()), pickleBytes);
   for (llvm::StringRef maker : {"_rebuild_qtensor", "_rebuild_sparse"})
     if (text.contains(maker))
@@ -67,7 +67,7 @@ c10::IValue ArchiveReader::read() {
     position += count;
     return count;
   };
-  // torch asks this for classes, and for the types of lists and dictionaries that hold lists.
+  // torch calls this for classes, and for the types of lists and dictionaries that hold lists.
   auto resolve = [&](const c10::QualifiedName &name) {
     c10::TypePtr container = parseContainerType(name.qualifiedName());
     if (container->kind() != c10::TypeKind::AnyType)
@@ -122,7 +122,7 @@ void ArchiveReader::walk(c10::IValue root) {
   }
 }
 
-/// The bytes from the storage's beginning to the tensor's end; none if there is no such number.
+/// The bytes from the storage's beginning to the tensor's end; nullopt if they overflow.
 static std::optional<uint64_t> getEndBytes(const at::Tensor &tensor) {
   __int128 last = tensor.storage_offset();
   for (int64_t i = 0; i < tensor.dim(); ++i) {
@@ -149,7 +149,7 @@ void ArchiveReader::checkTensor(const at::Tensor &tensor, const std::string &nam
                        (endBytes ? "at byte " + std::to_string(*endBytes) : "nowhere") +
                        ", but its storage has " + std::to_string(storage.nbytes()) + " bytes");
   if (record == 0 || record > records.size())
-    return; // nothing is stored: it has no elements
+    return; // a tensor without elements is not stored
   uint64_t recordBytes = reader.getRecordSize(records[record - 1]);
   if (recordBytes < storage.nbytes())
     throw CaptureError("record '" + records[record - 1] + "' of tensor '" + name + "' has " +

@@ -1,4 +1,4 @@
-//===- StoredTensors.h - What a TorchScript file holds, before it is read -===//
+//===- StoredTensors.h - Checks of a TorchScript file ---------------------===//
 
 #ifndef FSDP_LIB_FRONTEND_STOREDTENSORS_H
 #define FSDP_LIB_FRONTEND_STOREDTENSORS_H
@@ -7,13 +7,13 @@
 
 namespace fsdp::frontend {
 
-/// Checks each tensor of the file against its storage, and each storage against its record, neither
-/// of which torch does: it would read beyond what the file holds. Reads no tensor's data. Throws
+/// Checks each tensor of the file against its storage, and each storage against its record. torch
+/// checks neither and would read beyond the end of the file. Reads no tensor's data. Throws
 /// CaptureError.
 void checkStoredTensors(caffe2::serialize::PyTorchStreamReader &reader);
 
-/// Refuses classes with __setstate__: code of the file that torch would run when it loads it. No
-/// torch.nn module but the quantized ones has any. Throws CaptureError.
+/// Refuses classes with __setstate__: code in the file that torch would run on loading. Only the
+/// quantized modules of torch.nn have it. Throws CaptureError.
 void refuseCodeAtLoad(caffe2::serialize::PyTorchStreamReader &reader);
 
 } // namespace fsdp::frontend

@@ -9,7 +9,7 @@
 //                ~~~~~~~~ <--- HERE
 //     RuntimeError: the reason
 //
-// one of its parser begins with the reason and ends with the marked line, and one of its kernels
+// An error of its parser begins with the reason and ends with the marked line. An error of a kernel
 // begins with the reason, which frames may follow.
 //
 //===----------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ using llvm::StringRef;
 
 static constexpr StringRef kMark = "<--- HERE";
 
-/// Lines that say where, not what.
+/// False for lines that give a location instead of a reason.
 static bool isReason(StringRef line) {
   StringRef text = line.trim();
   bool isFrame = text.starts_with("File \"") || text.starts_with("frame #") ||
@@ -44,8 +44,8 @@ static std::string explainInternal(StringRef line) {
   return ("torch cannot take this: " + (reason.empty() ? condition.trim() : reason)).str();
 }
 
-/// Of torch's reader of archives: `PytorchStreamReader failed ACT[RECORD]: reason. This is an
-/// internal miniz error. ...`, where ACT says what it did with the whole archive or with a record.
+/// Errors of torch's archive reader: `PytorchStreamReader failed ACT[RECORD]: reason. This is an
+/// internal miniz error. ...`, where ACT is the action on the whole archive or on a record.
 static std::string explainArchive(StringRef line) {
   auto [act, reason] = line.split(". This is an internal miniz error").first.rsplit(": ");
   act = act.split("PytorchStreamReader failed ").second;
@@ -57,13 +57,13 @@ static std::string explainArchive(StringRef line) {
 }
 
 static std::string pickLine(StringRef text) {
-  // The line behind it is of the source.
+  // The next line shows the source.
   if (StringRef name = text.split("Unknown builtin op: ").second.split('\n').first; !name.empty())
     return ("torch does not have operator '" + name.rtrim('.') +
             "': name the library that does by --load-library")
         .str();
   llvm::SmallVector<StringRef> lines(llvm::split(text, '\n'));
-  // Behind the last mark, if there is anything.
+  // Continue after the last mark, if a reason follows it.
   auto begin = lines.begin();
   for (auto it = lines.begin(); it != lines.end(); ++it)
     if (it->contains(kMark) && llvm::any_of(llvm::make_range(it + 1, lines.end()), isReason))
@@ -76,7 +76,7 @@ static std::string pickLine(StringRef text) {
     if (reason.consume_front(prefix))
       reason = reason.ltrim();
   if (size_t begin = reason.find("PytorchStreamReader failed "); begin != StringRef::npos) {
-    // Ours, if there is any: "not a readable file of torch.export.save: ".
+    // Our own prefix, if there is one: "not a readable file of torch.export.save: ".
     StringRef before = reason.take_front(begin);
     return (before.starts_with("[enforce fail at ") ? "" : before).str() +
            explainArchive(reason.drop_front(begin));
@@ -85,11 +85,11 @@ static std::string pickLine(StringRef text) {
     return explainInternal(reason);
   if (reason.contains("hasRecord(\"version\")"))
     return "the zip archive has no record 'version': it is none of torch's";
-  // torch puts its own source line before a reason, and a wish behind it.
+  // torch puts its own source line before a reason, and a request to users after it.
   if (reason.starts_with("[enforce fail at "))
     reason = reason.split("] ").second.ltrim(". ");
   reason = reason.split("(Could this error message be improved?").first;
-  // "...: " before an indented list that follows.
+  // Removes the "...: " before an indented list that follows.
   return reason.rtrim(": ").str();
 }
 

@@ -8,8 +8,8 @@
 
 namespace fsdp::frontend {
 
-/// What went wrong, in one line for people: of a multi-line error of torch the line with the
-/// reason, never a stack frame or a marked line of source.
+/// The reason of an error, in one line: of a multi-line error of torch the line with the reason,
+/// never a stack frame or a marked line of source.
 std::string getReason(const std::exception &exception);
 
 } // namespace fsdp::frontend

@@ -22,7 +22,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-/// Where a module holds a parameter; the prefix is that of the module's names.
+/// The module attribute that holds a parameter; `prefix` is the module's name prefix.
 struct ModuleSlot {
   jit::ObjectPtr part;
   size_t index;
@@ -80,7 +80,7 @@ public:
 private:
   jit::Module load(bool needsValues) {
     try {
-      // Literals of the code need their values in any case.
+      // Literals of the code always need their values.
       bool hasConstants = false;
       {
         caffe2::serialize::PyTorchStreamReader reader(options.model);
@@ -121,8 +121,8 @@ private:
     }
   }
 
-  /// A list of the module's own parameters, as recurrent layers have, is seen by the program;
-  /// another tensor in it has no name.
+  /// Replaces a list of the module's own parameters, as recurrent layers have. Other tensors in the
+  /// list have no name and are refused.
   void wrapList(const ModuleSlot &slot) {
     c10::List<at::Tensor> wrapped;
     for (const at::Tensor &tensor : slot.part->getSlot(slot.index).toTensorVector()) {
@@ -134,7 +134,7 @@ private:
     slot.part->setSlot(slot.index, wrapped);
   }
 
-  /// Each cast belongs to the module of its parameter, in the backward, too.
+  /// Casts parameters. Each cast belongs to the parameter's module, in the backward, too.
   void castParameters() {
     if (!model.paramDtype)
       return;
@@ -154,7 +154,7 @@ private:
     castPlace.reset();
   }
 
-  /// Tensors in lists, tuples and dictionaries have no names of their own.
+  /// Refuses tensors in lists, tuples and dictionaries: they have no names of their own.
   void refuseTensors(const c10::IValue &value, const std::string &name) {
     if (value.isTensor() && value.toTensor().defined())
       model.recorder.refuse(value.toTensor(), name);
@@ -169,7 +169,7 @@ private:
         refuseTensors(entry.value(), name);
   }
 
-  /// The arguments of the entry: the module, then inputs by name, then defaults.
+  /// The arguments of the entry point: the module, then inputs by name, then defaults.
   void makeInputs(const c10::FunctionSchema &schema) {
     arguments.push_back(module._ivalue());
     std::string expected;
@@ -199,7 +199,7 @@ private:
     }
   }
 
-  /// Calls that reach files, devices or other processes would do so during the capture.
+  /// Refuses calls that access files, devices or other processes: the capture would run them.
   static void refuseOutside(jit::Node *node) {
     std::string name = node->kind().toQualString();
     std::string domain = name.substr(0, name.find("::"));
@@ -213,7 +213,7 @@ private:
                          "computes with tensors alone");
   }
 
-  /// Literals in the code are real CPU tensors; the program is to see functional ones.
+  /// Replaces literals in the code, real CPU tensors, by functional tensors.
   void wrapConstants(jit::Block *block) {
     for (auto it = block->nodes().begin(); it != block->nodes().end();) {
       jit::Node *node = *it++;
@@ -233,8 +233,8 @@ private:
     }
   }
 
-  /// A trace writes the number of `1e-4 * x` as a constant like any other; but no tensor of a
-  /// program is a double without dimensions, or such a long that stands alone.
+  /// A trace stores the number of `1e-4 * x` like any other constant. It is recognized as a double
+  /// without dimensions, or a long outside of lists: no tensor of a program is one.
   at::Tensor wrapConstant(jit::Node *node) {
     const at::Tensor &value = node->t(c10::attr::value);
     bool isNumber = value.dim() == 0 &&
@@ -252,8 +252,8 @@ private:
     return model.recorder.graph.places[node->sourceRange().start()];
   }
 
-  /// torch knows lists of optional tensors (as in x[i]) by the address of their type, of which a
-  /// loaded file has copies.
+  /// torch recognizes lists of optional tensors (as in x[i]) by the address of their type. A loaded
+  /// file has copies of the type.
   static void useKnownType(jit::Value *list) {
     static const c10::TypePtr known = c10::getTypePtr<std::optional<at::Tensor>>();
     auto type = list->type()->cast<c10::ListType>();
@@ -261,7 +261,7 @@ private:
       list->setType(c10::ListType::create(known));
   }
 
-  /// TorchScript casts when its executor optimizes a graph, by lists of its own.
+  /// Refuses autocast: TorchScript casts when its executor optimizes a graph, by its own lists.
   void refuseAutocast(jit::Node *enter) {
     auto type = enter->input(0)->type()->cast<c10::ClassType>();
     if (type && type->name() && type->name()->name() == "autocast")
@@ -270,8 +270,8 @@ private:
                          "torch.export, or trace it");
   }
 
-  /// torch.tensor(...) writes through data pointers: it runs outside of the recording, and its
-  /// result is a literal.
+  /// torch.tensor(...) writes through data pointers. It runs outside of the recording, and its
+  /// result becomes a literal.
   void replaceTensorLiteral(jit::Node *node) {
     static int count = 0;
     const c10::FunctionSchema &schema = node->schema();
@@ -297,7 +297,7 @@ private:
   const CaptureOptions &options;
   Model &model;
   std::vector<ModuleSlot> parameters, lists; // of lists, the prefix is the whole name
-  std::optional<int> castPlace;              // while parameters are cast
+  std::optional<int> castPlace;              // during castParameters()
   int numConstants = 0;
   jit::Module module;
   std::shared_ptr<jit::Graph> graph;

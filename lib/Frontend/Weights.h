@@ -7,9 +7,8 @@
 
 namespace fsdp::frontend {
 
-/// Writes parameters and buffers by qualified name, transient ones left out; a shared parameter
-/// once, under its first name.
-/// Throws CaptureError. The caller commits the file.
+/// Writes parameters and persistent buffers by qualified name; a shared parameter once, under its
+/// first name. Throws CaptureError. The caller commits the file.
 void writeWeights(const std::vector<ModelTensor> &tensors, OutputFile &file);
 
 } // namespace fsdp::frontend

@@ -77,8 +77,8 @@ static ParseResult parseCallArguments(OpAsmParser &parser,
                                       SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands,
                                       ArrayAttr &args) {
   SmallVector<Attribute> elements;
-  // The enclosing format owns the parentheses, so an empty list ends at `)`; no operator that is
-  // captured takes no argument at all.
+  // The enclosing format parses the parentheses, so an empty list would end at `)`. No captured
+  // operator has an empty argument list.
   if (parser.parseCommaSeparatedList(
           [&] { return parseArgument(parser, operands, elements.emplace_back()); }))
     return failure();
@@ -88,7 +88,7 @@ static ParseResult parseCallArguments(OpAsmParser &parser,
 
 static void printReal(OpAsmPrinter &printer, MLIRContext *context, double value) {
   APFloat real(value);
-  // Not finite: MLIR prints the bits in hexadecimal, which need the type to be read back.
+  // MLIR prints values that are not finite in hexadecimal, which is parsed only with a type.
   if (real.isFinite())
     printer.printFloat(real);
   else
@@ -222,7 +222,7 @@ static unsigned countOperandMarks(ArrayAttr args) {
 // CallOp
 //===----------------------------------------------------------------------===//
 
-/// torch refuses negative sizes and strides, when it runs.
+/// torch refuses negative sizes and strides only when it runs.
 static LogicalResult checkStrides(CallOp call) {
   StringRef name = call.getBaseName();
   if (!name.ends_with("as_strided") && !name.ends_with("empty_strided"))
@@ -265,7 +265,7 @@ bool CallOp::isRandom() { return lookupSemantics(getBaseName()).isRandom; }
 bool CallOp::isCheap() { return lookupSemantics(getBaseName()).isCheap; }
 
 void CallOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  // One name for the whole pack: %native_dropout:2. Without a namespace, whose colons no name has.
+  // One name for all results: %native_dropout:2. Without a namespace, as names have no colons.
   if (getNumResults() != 0)
     setName(getResult(0), getBaseName().substr(getBaseName().rfind(':') + 1));
 }

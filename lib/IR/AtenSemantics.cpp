@@ -1,4 +1,4 @@
-//===- AtenSemantics.cpp - What passes know about aten operators ----------===//
+//===- AtenSemantics.cpp - Properties of aten operators -------------------===//
 
 #include "fsdp/IR/AtenSemantics.h"
 

@@ -81,7 +81,7 @@ LogicalResult OptimizerOp::verify() {
                                  {"amsgrad", getAmsgrad()},
                                  {"nesterov", getNesterov()},
                                  {"dampening", getDampening().has_value()}};
-  for (auto [name, isGiven] : ArrayRef(options).take_front(3)) // the others may be left out
+  for (auto [name, isGiven] : ArrayRef(options).take_front(3)) // the others are optional
     if (!isGiven && hasOption(getKind(), name))
       return emitOpError("'") << kind << "' needs '" << name << "'";
   if (std::optional<StringRef> name = findForeignOption(getKind(), options))
@@ -197,13 +197,13 @@ LogicalResult MeshOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// What the capture says
+// Inputs, reads, writes, gradients and updates
 //===----------------------------------------------------------------------===//
 
 void InputOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), getName()); }
 
-/// What `type` should be for `param`: the parameter's type, or a narrower one in which its group
-/// travels. Which one that is, is checked where groups are known (ShardingChecks).
+/// The type that `type` should be for `param`: the parameter's, or with the narrower dtype of its
+/// group's gathers. ShardingChecks compares the dtype with the group's.
 static Type getTravelType(Type type, ParamOp param) {
   auto expected = cast<RankedTensorType>(param.getType());
   auto element = cast<RankedTensorType>(type).getElementType();
@@ -239,7 +239,7 @@ LogicalResult GradOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<ParamOp> param = resolve<ParamOp>(*this, getParamAttr(), symbols, "parameter");
   if (failed(param))
     return failure();
-  // A gradient has its parameter's sizes; its strides are its own.
+  // A gradient has its parameter's sizes and its own strides.
   auto expected = cast<RankedTensorType>(getTravelType(getValue().getType(), *param));
   return checkType(*this, cast<RankedTensorType>(getValue().getType()).cloneWithEncoding({}),
                    expected.cloneWithEncoding({}), "the gradient of parameter", getParamAttr(),
@@ -300,18 +300,19 @@ void FsdpDialect::initialize() {
       >();
 }
 
-/// MLIR verifies attributes before what lies inside, which the verifiers of phases take as sound.
+/// Verifies the operations first: MLIR verifies a module's attributes before its contents, which
+/// the phase verifiers expect to be valid.
 LogicalResult FsdpDialect::verifyPhaseOf(Operation *module) {
   {
     ScopedDiagnosticHandler quiet(getContext(), [](Diagnostic &) { return success(); });
     for (Operation &op : module->getRegion(0).getOps())
       if (failed(mlir::verify(&op)))
-        return success(); // MLIR diagnoses that itself
+        return success(); // MLIR diagnoses it
   }
   return phaseVerifier(cast<ModuleOp>(module));
 }
 
-/// Sizes that an address space has room for.
+/// True for sizes that fit an address space.
 static bool isBytes(Attribute attribute) {
   auto bytes = dyn_cast<IntegerAttr>(attribute);
   return bytes && bytes.getType().isSignlessInteger(64) && bytes.getInt() >= 0 &&

@@ -8,15 +8,14 @@ using namespace mlir;
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
-// What operations check
+// Checks
 //===----------------------------------------------------------------------===//
 
-/// Whose values an operation has: of all parameters of a group, or only of those that have
-/// gradients.
+/// Which parameters of a group an operation has values of: all, or those with gradients.
 enum class Members { All, Trained };
 
-/// Checks one value per parameter of the group, of the parameter's type, or with `dtype` for its
-/// elements if that is not null.
+/// Checks that there is one value per parameter of the group, of the parameter's type, with element
+/// type `dtype` if that is not null.
 static LogicalResult checkGroupTypes(Operation *op, GroupOp group, Members members, TypeRange types,
                                      TypeAttr dtype, SymbolTableCollection &symbols) {
   FlatSymbolRefAttr groupName = FlatSymbolRefAttr::get(group.getSymNameAttr());
@@ -49,7 +48,7 @@ static LogicalResult checkGroupTypes(Operation *op, GroupOp group, Members membe
   return success();
 }
 
-/// The dtypes of a group: what is kept of it, and in what its gradients are reduced.
+/// The dtype of a group's parameters; null if it has none.
 static Type getParamDtype(GroupOp group, SymbolTableCollection &symbols) {
   if (group.getParams().empty())
     return {};
@@ -58,15 +57,15 @@ static Type getParamDtype(GroupOp group, SymbolTableCollection &symbols) {
   return param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
 }
 
-/// The shard of parameters as it is gathered: encoded, or in the gathers' dtype.
+/// The element type of a gathered shard: encoded, or in the gathers' dtype.
 static Type getGatheredType(GroupOp group, Type own) {
   if (group.getAllGatherExtension())
     return IntegerType::get(group.getContext(), 8, IntegerType::Unsigned);
   return group.getGatherDtype() ? Type(*group.getGatherDtype()) : own;
 }
 
-/// Checks that the group of `type` is declared and has a shard of this dtype: that of `said`, or
-/// its parameters' own.
+/// Checks that the group of `type` is declared and that its shard has this dtype: that of `said`,
+/// or the parameters' own.
 static FailureOr<GroupOp> checkShard(Operation *op, ShardType type, SymbolTableCollection &symbols,
                                      TypeAttr (GroupOp::*said)(), bool isOwnAllowed = false) {
   FailureOr<GroupOp> group = resolve<GroupOp>(op, type.getGroup(), symbols, "group");
@@ -338,7 +337,7 @@ LogicalResult AllReduceStartOp::verify() {
 LogicalResult AllReduceStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto shard = dyn_cast<ShardType>(getPayload());
   if (!shard) {
-    // Of a tensor: some axes of a mesh, each once.
+    // For a tensor: distinct axes of one mesh.
     auto module = (*this)->getParentOfType<ModuleOp>();
     auto areAxesOf = [&](MeshOp mesh) {
       llvm::SmallDenseSet<Attribute> seen;

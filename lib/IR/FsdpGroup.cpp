@@ -40,7 +40,7 @@ void GroupOp::setReason(Subject subject, const Twine &reason) {
   setDecisionsAttr(ArrayAttr::get(getContext(), decisions));
 }
 
-/// Checks a dtype in which the group travels: its parameters' own, or for f32 a narrower one.
+/// Checks a dtype of the group's collectives: its parameters' own, or for f32 a narrower one.
 static LogicalResult checkTravelDtype(GroupOp group, Type dtype, StringRef what, ParamOp param) {
   if (!dtype || !param)
     return success();
@@ -56,7 +56,7 @@ static LogicalResult checkTravelDtype(GroupOp group, Type dtype, StringRef what,
   return diag;
 }
 
-/// The dtypes that are asked for, and those that are decided.
+/// Checks requested and decided dtypes.
 static LogicalResult checkTravelDtypes(GroupOp group, ParamOp param) {
   auto decided = [](TypeAttr dtype) { return dtype ? dtype.getValue() : Type(); };
   SmallVector<std::pair<Type, StringRef>> dtypes = {
@@ -72,7 +72,7 @@ static LogicalResult checkTravelDtypes(GroupOp group, ParamOp param) {
   return success();
 }
 
-/// A subject is decided once, for a reason; `auto` leaves a policy to be decided.
+/// A subject is decided once, with a reason. `auto` is no decision.
 static LogicalResult checkDecisions(GroupOp group) {
   if (group.getRecomputed() == RecomputePolicy::Auto)
     return group.emitOpError("has recomputed auto, expected the policy that was decided");
@@ -89,8 +89,8 @@ static LogicalResult checkDecisions(GroupOp group) {
   return success();
 }
 
-/// One dimension per parameter, each of which is there and, unless it is the first one, divided by
-/// the ranks.
+/// One dimension per parameter, which exists and, if it is not dimension 0, is divisible by the
+/// ranks.
 static LogicalResult checkShardDims(GroupOp group, ArrayRef<ParamOp> params, int64_t ranks) {
   std::optional<ArrayRef<int64_t>> dims = group.getShardDims();
   if (!dims)
@@ -121,7 +121,7 @@ static LogicalResult checkShardDims(GroupOp group, ArrayRef<ParamOp> params, int
   return success();
 }
 
-/// What an extension encodes are parts of f32 parameters that are consecutive in them.
+/// An extension encodes contiguous shards of f32 parameters.
 static LogicalResult checkExtension(GroupOp group, ParamOp param, int64_t ranks) {
   AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr();
   if (!extension)
@@ -170,7 +170,7 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
   if (failed(mesh))
     return failure();
-  // Ranks are numbered with the shards of one replica side by side.
+  // The shards of one replica have consecutive ranks.
   SmallVector<StringAttr, 2> axes;
   if (StringAttr replicated = getReplicateAxisAttr())
     axes.push_back(replicated);

@@ -44,7 +44,7 @@ StoreStateStartOp StoreStateWaitOp::getStart() {
 // Gradients and activations on the host
 //===----------------------------------------------------------------------===//
 
-/// Bytes of a tensor that no element has would not be stored; of none there is no place.
+/// A store copies elements only: the tensor has no gaps, and is not empty.
 LogicalResult StoreStartOp::verify() {
   auto tensor = dyn_cast<RankedTensorType>(getValue().getType());
   if (!tensor)

@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// The body is calls of aten, in one block that ends with fsdp.yield. The calls' own verifiers have
-/// seen them.
+/// The body consists of aten calls in one block that ends with fsdp.yield. The calls are already
+/// verified.
 LogicalResult KernelOp::verifyRegions() {
   Block &body = getBody().front();
   if (body.empty() || !isa<YieldOp>(body.back()))
@@ -34,8 +34,8 @@ LogicalResult KernelOp::verifyRegions() {
   return success();
 }
 
-/// fsdp-fuse puts kernels right before the step. A lookup passes all parameters and groups first,
-/// for each launch.
+/// Searches backwards from the step, where fsdp-fuse puts kernels. A symbol lookup would visit all
+/// parameters and groups first, for each launch.
 KernelOp LaunchOp::getDeclaration() {
   Operation *step = (*this)->getParentOp();
   for (Operation *op = step->getPrevNode(); op; op = op->getPrevNode()) {
@@ -59,7 +59,7 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<KernelOp> kernel = resolve<KernelOp>(*this, getKernelAttr(), symbols, "kernel");
   if (failed(kernel))
     return failure();
-  // A body that is not sound is the kernel's own error.
+  // An invalid body is an error of the kernel.
   Region &body = kernel->getBody();
   if (!body.hasOneBlock() || body.front().empty() || !isa<YieldOp>(body.front().back()))
     return success();

@@ -1,4 +1,4 @@
-//===- Handles.h - What starts and waits have in common ---------*- C++ -*-===//
+//===- Handles.h - Checks of starts and waits -------------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_IR_HANDLES_H
 #define FSDP_LIB_IR_HANDLES_H
@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// The first user of this kind; null if there is none.
+/// The first user of this type; null if there is none.
 template <typename OpT> OpT findUser(mlir::Value value) {
   for (mlir::Operation *user : value.getUsers())
     if (auto found = llvm::dyn_cast<OpT>(user))
@@ -15,7 +15,7 @@ template <typename OpT> OpT findUser(mlir::Value value) {
   return {};
 }
 
-/// Checks that `handle` was made by a StartT.
+/// Checks that a StartT made `handle`.
 template <typename StartT>
 mlir::LogicalResult checkHandle(mlir::Operation *op, mlir::Value handle) {
   mlir::Operation *start = handle.getDefiningOp();

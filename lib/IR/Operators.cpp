@@ -9,11 +9,12 @@ using namespace fsdp::aten;
 namespace {
 struct Operator {
   llvm::StringLiteral name;
-  bool isMutable; // writes to an argument, as its schema says
+  bool isMutable; // its schema declares a write to an argument
 };
 } // namespace
 
-/// aten's, without its name, and the names of torch's other namespaces, "quantized::". Sorted.
+/// Operators of aten without namespace, and the names of torch's other namespaces, "quantized::".
+/// Sorted.
 static constexpr Operator kOperators[] = {
 #include "OperatorNames.inc"
 };
@@ -29,19 +30,19 @@ bool fsdp::aten::isMutable(llvm::StringRef callee) {
   return found && found->isMutable;
 }
 
-/// By base name: what reaches beyond the tensors of the step, to files, standard output, streams
-/// and memory of devices, or to autograd, which a step has left behind.
+/// Base names of operators with effects outside of the step's tensors: on files, standard output,
+/// streams and device memory, or on autograd, which is over when the step runs.
 static constexpr llvm::StringLiteral kForbidden[] = {"_async_error", "_backward", "_pin_memory",
                                                      "_print",       "from_file", "pin_memory",
                                                      "record_stream"};
 
 std::optional<std::string> fsdp::aten::checkOperator(llvm::StringRef callee) {
-  // Spelt out, it would pass for an operator of a library that is loaded later.
+  // With the prefix the name would be taken for one of a library that is loaded later.
   if (llvm::StringRef name = callee; name.consume_front("aten::"))
     return "'" + callee.str() + "' is aten's: name it '" + name.str() +
            (name.contains('.') ? "'" : ".default'");
   if (size_t colons = callee.find("::"); colons != llvm::StringRef::npos && colons > 0) {
-    // Of a library that --load-library names: whether that has it shows where it is loaded.
+    // An operator of a library for --load-library: loading shows whether it exists.
     if (!find(callee.take_front(colons + 2)))
       return std::nullopt;
     return "'" + callee.str() +

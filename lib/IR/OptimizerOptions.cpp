@@ -66,7 +66,7 @@ llvm::Expected<StateDtypes> fsdp::parseStateDtypes(StringRef text) {
   return dtypes;
 }
 
-/// The dtype of state that a word of the user's means.
+/// The dtype of a state, from the user's word.
 static llvm::Expected<Type> parseStateDtype(StringRef word, MLIRContext *context) {
   StringRef name = word;
   name.consume_front("torch.");

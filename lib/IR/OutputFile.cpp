@@ -22,7 +22,7 @@ static llvm::Error writeTo(int descriptor, const std::string &path,
   std::error_code failure = os.error();
   if (!failure)
     return error;
-  // A stream with an error that nobody took ends the program.
+  // An error that is left in the stream ends the program.
   os.clear_error();
   return llvm::joinErrors(std::move(error), fail(path, failure.message()));
 }

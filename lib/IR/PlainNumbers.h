@@ -7,11 +7,11 @@
 
 namespace fsdp {
 
-/// An i64 attribute as `3` instead of `3 : i64`.
+/// Parses and prints an i64 attribute as `3` instead of `3 : i64`.
 mlir::ParseResult parsePlainInteger(mlir::OpAsmParser &parser, mlir::IntegerAttr &value);
 void printPlainInteger(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::IntegerAttr value);
 
-/// An f64 attribute as `0.1` instead of `0.1 : f64`.
+/// Parses and prints an f64 attribute as `0.1` instead of `0.1 : f64`.
 mlir::ParseResult parsePlainFloat(mlir::OpAsmParser &parser, mlir::FloatAttr &value);
 void printPlainFloat(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::FloatAttr value);
 

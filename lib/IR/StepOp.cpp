@@ -1,4 +1,4 @@
-//===- StepOp.cpp - What operations of a step have in common --------------===//
+//===- StepOp.cpp - The interface of a step's operations ------------------===//
 
 #include "fsdp/IR/StepOp.h"
 
@@ -12,7 +12,7 @@ using Category = std::optional<BufferCategory>;
 #include "fsdp/IR/StepOp.cpp.inc"
 #include "fsdp/IR/StepOpEnums.cpp.inc"
 
-/// A tensor of which something is stored.
+/// The category for a result that is a tensor; none for other results.
 static Category ofTensor(OpResult result, BufferCategory category) {
   return isa<RankedTensorType>(result.getType()) ? Category(category) : std::nullopt;
 }
@@ -174,7 +174,7 @@ FlatSymbolRefAttr fsdp::getGroupOf(Operation *op) {
     return named;
   FlatSymbolRefAttr group;
   auto note = [&](Value value) {
-    // A handle that the operation makes is what it is asked for here.
+    // The group of a handle that the operation itself makes is not known yet.
     FlatSymbolRefAttr own = value.getDefiningOp() == op && isa<HandleType>(value.getType())
                                 ? FlatSymbolRefAttr()
                                 : getGroupOf(value);

@@ -1,4 +1,4 @@
-//===- SymbolChecks.h - What operations name, and its types -----*- C++ -*-===//
+//===- SymbolChecks.h - Checks of symbols and their types -------*- C++ -*-===//
 
 #ifndef FSDP_LIB_IR_SYMBOLCHECKS_H
 #define FSDP_LIB_IR_SYMBOLCHECKS_H
@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// The declaration that `symbol` names, of kind OpT, or an error that names both.
+/// The declaration of kind OpT that `symbol` names. The error names both.
 template <typename OpT>
 mlir::FailureOr<OpT> resolve(mlir::Operation *op, mlir::SymbolRefAttr symbol,
                              mlir::SymbolTableCollection &symbols, llvm::StringRef what) {
@@ -22,7 +22,7 @@ mlir::FailureOr<OpT> resolve(mlir::Operation *op, mlir::SymbolRefAttr symbol,
   return diag;
 }
 
-/// Checks the type that `op` has for the declaration that `symbol` names.
+/// Checks a type of `op` against the declaration that `symbol` names.
 inline mlir::LogicalResult checkType(mlir::Operation *op, mlir::Type got, mlir::Type expected,
                                      llvm::StringRef what, mlir::SymbolRefAttr symbol,
                                      mlir::Operation *declaration) {

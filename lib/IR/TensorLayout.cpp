@@ -11,7 +11,7 @@ static SmallVector<int64_t, 4> getRowMajorStrides(ArrayRef<int64_t> sizes) {
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = stride;
-    // As torch: an empty dimension counts as one.
+    // As in torch, an empty dimension counts as size 1.
     stride *= std::max<int64_t>(sizes[i], 1);
   }
   return strides;

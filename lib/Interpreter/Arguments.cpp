@@ -53,7 +53,7 @@ static at::Tensor makeWrappedNumber(const at::Scalar &number) {
   return tensor;
 }
 
-/// A literal of a type that the schema names.
+/// A literal of the schema's type.
 static c10::IValue makeLiteral(Attribute attribute, const c10::TypePtr &type) {
   bool isTensor = type->kind() == c10::TypeKind::TensorType;
   bool isFloat = type->kind() == c10::TypeKind::FloatType;

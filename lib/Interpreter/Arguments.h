@@ -14,7 +14,7 @@ namespace fsdp::interpreter {
 /// The dtype of an element type; throws std::runtime_error.
 at::ScalarType convertElementType(mlir::Type type);
 
-/// The value of one argument. Operands are taken from `operands`, which is advanced.
+/// The value of one argument. Takes operands from the front of `operands`.
 c10::IValue makeArgument(mlir::Attribute attribute, const c10::Argument &formal,
                          llvm::ArrayRef<at::Tensor> &operands);
 

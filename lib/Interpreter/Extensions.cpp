@@ -1,6 +1,6 @@
 //===- Extensions.cpp - Encoding and decoding of shards --------------------===//
 //
-// The extension `int8`, written from its definition, independent of the runtime's operators.
+// The extension `int8`, written from its definition and independent of the runtime's operators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ static AllGatherExtensionAttr getExtension(const GroupInfo &group) {
   return extension;
 }
 
-/// Writes one byte for each element, and behind these the scale.
+/// Writes one byte per element, then the scale.
 static void encodePart(const float *part, int64_t elements, char *bytes) {
   float largest = 0;
   for (int64_t i = 0; i < elements; ++i)

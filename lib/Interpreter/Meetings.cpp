@@ -1,4 +1,4 @@
-//===- Meetings.cpp - Which ranks meet, and what they reduce --------------===//
+//===- Meetings.cpp - Ranks that meet, and their reductions ---------------===//
 
 #include "Meetings.h"
 

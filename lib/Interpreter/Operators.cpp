@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// Products that are stored in another dtype: torch has them for CUDA alone.
+/// Products with a result dtype, which torch only has for CUDA.
 TORCH_LIBRARY_IMPL(aten, CPU, library) {
   library.impl("mm.dtype", [](const at::Tensor &left, const at::Tensor &right, at::ScalarType out) {
     return at::mm(left.to(out), right.to(out));

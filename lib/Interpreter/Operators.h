@@ -17,21 +17,21 @@
 
 namespace fsdp::interpreter {
 
-/// What an input is called: that of the second microbatch `tokens@1`.
+/// The name of an input: `tokens@1` in the second microbatch.
 std::string getInputName(InputOp input);
 
-/// The tensor of this name; `what` says in the message what is missing.
+/// The tensor of this name; `what` describes it in the error.
 at::Tensor findTensor(const std::map<std::string, at::Tensor> &tensors, const char *what,
                       llvm::StringRef name);
 
-/// Throws unless sizes, strides, offset and dtype are those of the type. `op` is who yields it.
+/// Throws unless sizes, strides, offset and dtype are those of the type. `op` yields the tensor.
 void checkTensor(mlir::RankedTensorType type, const at::Tensor &tensor, llvm::StringRef op);
 
 at::Tensor makeConstant(aten::ConstantOp constant);
 
-/// One tensor for each result, undefined where the result is `none`; checked against types and the
-/// table of operators. As in the runtime a result with other strides than its type's is copied; the
-/// operator is noted in `relaid` then, if that is not null.
+/// One tensor for each result, undefined for results of type `none`; checked against types and the
+/// table of operators. As in the runtime, a result with other strides than its type's is copied;
+/// the operator is then added to `relaid` if that is not null.
 llvm::SmallVector<at::Tensor> callOperator(aten::CallOp call, llvm::ArrayRef<at::Tensor> operands,
                                            std::vector<std::string> *relaid = nullptr);
 

@@ -16,7 +16,7 @@ using namespace fsdp;
 using namespace fsdp::interpreter;
 
 static constexpr int kPoison = 0xFF;
-/// Operators may depend on the alignment of what they read; torch's own allocations have this one.
+/// Operators may depend on the alignment of their operands; torch's own allocations have this one.
 static constexpr int64_t kAlignmentBytes = 64;
 
 RankMemory::RankMemory(std::optional<int64_t> arenaBytes) {

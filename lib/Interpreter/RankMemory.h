@@ -11,18 +11,18 @@
 
 namespace fsdp::interpreter {
 
-/// Memory of one rank: an arena with planned offsets, or each tensor by itself.
+/// Memory of one rank: an arena with planned offsets, or separate tensors.
 class RankMemory {
 public:
-  /// Without arena if there are no `arenaBytes`.
+  /// Without `arenaBytes` there is no arena.
   explicit RankMemory(std::optional<int64_t> arenaBytes);
 
   bool isPlanned() const { return arena.defined(); }
 
-  /// A tensor of this type at `offset` of the arena, or, without arena, of its own. What lies there
-  /// stays. Throws std::runtime_error where the arena has no such bytes.
+  /// A tensor of this type at `offset` of the arena, with the arena's content, or a separate tensor
+  /// without an arena. Throws std::runtime_error for an offset outside of the arena.
   at::Tensor place(mlir::RankedTensorType type, std::optional<int64_t> offset) const;
-  /// Likewise, of one dimension.
+  /// Likewise with one dimension.
   at::Tensor placeFlat(int64_t elements, mlir::Type element, std::optional<int64_t> offset) const;
 
 private:
@@ -31,11 +31,11 @@ private:
   at::Tensor arena; // bytes
 };
 
-/// Fills the bytes from the tensor's first to its last element with ones: NaNs.
+/// Sets all bits from the tensor's first to its last element: NaNs.
 void poison(const at::Tensor &tensor);
-/// True if nobody has written to a contiguous tensor since.
+/// True if a contiguous tensor was not written to since `poison`.
 bool isPoisoned(const at::Tensor &tensor);
-/// Equal bits of contiguous tensors of one size and dtype.
+/// True if two contiguous tensors of one size and dtype have equal bits.
 bool haveEqualBits(const at::Tensor &a, const at::Tensor &b);
 
 } // namespace fsdp::interpreter

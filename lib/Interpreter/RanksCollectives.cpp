@@ -1,4 +1,4 @@
-//===- RanksCollectives.cpp - What the ranks of a mesh do together --------===//
+//===- RanksCollectives.cpp - Collectives of a mesh's ranks ---------------===//
 
 #include "Arguments.h"
 #include "Meetings.h"
@@ -68,7 +68,7 @@ Flight RanksInterpreter::land(mlir::Value handle, Operation *wait) {
   return flight;
 }
 
-/// The parts of the group, all of one size.
+/// Checks that as many ranks meet as the group is sharded over.
 static void checkPeers(const plan::GroupLayout &layout, size_t numPeers, Operation *start) {
   if (numPeers != layout.ranks)
     throw std::runtime_error(describeStart(start) + " meets " + std::to_string(numPeers) +
@@ -167,7 +167,7 @@ void RanksInterpreter::visit(ReshardOp reshard) {
   if (!reshardOf.try_emplace(start, reshard).second)
     throw std::runtime_error("group @" + start.getGroup().str() + " is resharded twice");
   for (Rank &rank : ranks) {
-    if (groups.lookup(start.getGroupAttr()).isFlat()) // else it has ended at the wait
+    if (groups.lookup(start.getGroupAttr()).isFlat()) // otherwise it ended at the wait
       poison(rank.values.lookup(reshard.getHandle()));
     for (mlir::Value value : wait.getResults())
       poison(rank.values.lookup(value));
@@ -178,7 +178,7 @@ void RanksInterpreter::visit(ReshardOp reshard) {
 // Reductions
 //===----------------------------------------------------------------------===//
 
-/// Zeros what no piece of a parameter covers.
+/// Zeroes elements outside of all pieces of parameters.
 static void zeroPadding(const plan::GroupLayout &layout, at::Tensor &packed) {
   std::vector<std::pair<int64_t, int64_t>> covered; // begin, end
   for (const plan::ParameterPlace &place : layout.parameters)
@@ -199,7 +199,7 @@ at::Tensor RanksInterpreter::packGradients(unsigned rank, const GroupInfo &group
                                            OperandRange gradients, std::optional<int64_t> offset,
                                            Operation *op) {
   const plan::GroupLayout &layout = group.trained;
-  // What is computed there already stays.
+  // Gradients that were computed in the buffer are kept.
   at::Tensor packed =
       ranks[rank].memory.placeFlat(layout.gatheredElements(), group.gradients.elementType, offset);
   for (auto [param, value] : llvm::enumerate(gradients)) {
@@ -251,7 +251,7 @@ void RanksInterpreter::visit(ReduceScatterStartOp start) {
     });
     results[rank].result = reduceInOrder(parts, getReduction(start));
   }
-  if (start.getAcross()) // which works on the same bytes
+  if (start.getAcross()) // which reduces the same bytes
     passedOn[start.getHandle()] = std::move(results);
   else
     for (auto [outputs, result] : llvm::zip_equal(flight.outputs, results))

@@ -1,4 +1,4 @@
-//===- RanksGroups.cpp - What groups keep and update ----------------------===//
+//===- RanksGroups.cpp - State and updates of groups ----------------------===//
 
 #include "Arguments.h"
 #include "Meetings.h"
@@ -17,7 +17,7 @@ using namespace fsdp::interpreter;
 
 at::Tensor fsdp::interpreter::inParam(const at::Tensor &whole, const plan::ParameterPlace &place,
                                       const plan::Piece &piece) {
-  const int64_t stride = whole.stride(0); // of a gradient that was expanded, 0
+  const int64_t stride = whole.stride(0); // 0 for an expanded gradient
   return whole.as_strided({place.runs, piece.count / place.runs},
                           {place.runStride * stride, stride},
                           whole.storage_offset() + piece.first * stride);
@@ -61,7 +61,7 @@ static Type getPartType(const GroupInfo &group, const HostPart &part) {
 void RanksInterpreter::keepGroups(const NamedTensors &state) {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    PlacesAttr places = op.getPlacesAttr(); // null unless the step is planned
+    PlacesAttr places = op.getPlacesAttr(); // null before memory planning
     if (places)
       if (std::optional<std::string> wrong = group.explainPlaces())
         throw std::runtime_error("group @" + op.getSymName().str() + ' ' + *wrong);
@@ -97,7 +97,7 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
   }
 }
 
-/// What all ranks' updates of a group are given.
+/// Records the gradients that the updates of all ranks read.
 void RanksInterpreter::noteGradients(const GroupInfo &group, mlir::Value gradient,
                                      UpdateOp update) {
   for (auto [index, rank] : llvm::enumerate(ranks)) {
@@ -134,7 +134,7 @@ void RanksInterpreter::visit(UpdateOp update) {
     std::optional<float> clip;
     if (update.getClip())
       clip = get(index, update.getClip(), update).item<float>();
-    KeptShard fetched = kept; // what of it lies on the host replaced by what was fetched
+    KeptShard fetched = kept; // with fetched copies in place of tensors on the host
     if (update.getState())
       for (auto [part, place] : llvm::zip_equal(parts, rank.states[update.getState()]))
         getPart(fetched, part) = place;
@@ -180,7 +180,7 @@ void RanksInterpreter::visit(FetchStateStartOp fetch) {
       at::Tensor place =
           rank.memory.placeFlat(group.updated.shardElements, getPartType(group, part), offset);
       poison(place);
-      if (part.isCopy()) { // which the update writes
+      if (part.isCopy()) { // the update writes it
         flight.outputs[index].push_back({place, place.clone()});
         continue;
       }

@@ -88,7 +88,7 @@ void RanksInterpreter::keepBuffers(const NamedTensors &state) {
   }
 }
 
-/// They lie in the arena throughout, for the next step too.
+/// Constants and inputs are in the arena throughout, for the next step as well.
 void RanksInterpreter::placeConstantsAndInputs(const std::vector<NamedTensors> &inputs) {
   auto place = [&](auto op, mlir::Value value, unsigned rank, const at::Tensor &tensor) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -117,7 +117,7 @@ void RanksInterpreter::checkConstantsAndInputs() {
 }
 
 //===----------------------------------------------------------------------===//
-// What a rank does by itself
+// Operations of a single rank
 //===----------------------------------------------------------------------===//
 
 void RanksInterpreter::visit(ReadOp read) {
@@ -135,7 +135,7 @@ void RanksInterpreter::visit(ReadOp read) {
       tensor = at::from_blob(first + group->getParamBegin(param, group->master), type.getShape(),
                              shard.scalar_type());
     }
-    // Before there are places, a read yields a value.
+    // Before memory planning a read yields a copy.
     rank.values[read.getResult()] = isPlanned ? tensor : tensor.clone();
     checkTensor(type, rank.values[read.getResult()], read->getName().getStringRef());
   }
@@ -154,7 +154,7 @@ void RanksInterpreter::visit(aten::CallOp call) {
     if (isPlanned && !call.isView()) {
       if (!call.getOffsets())
         throw std::runtime_error(describeUser(call) + " has no arena offsets");
-      // A result on an operand's bytes shows as soon as the operand is read.
+      // A result that overlaps an operand is detected when the operand is read.
       for (auto [value, offset] : llvm::zip_equal(call.getResults(), *call.getOffsets())) {
         auto type = dyn_cast<RankedTensorType>(value.getType());
         places.push_back(type ? rank.memory.place(type, offset) : at::Tensor());
@@ -173,7 +173,7 @@ void RanksInterpreter::visit(aten::CallOp call) {
   }
 }
 
-/// By the calls that the kernel stands for.
+/// Runs the calls of the kernel's body.
 void RanksInterpreter::visit(LaunchOp launch) {
   KernelOp kernel = launch.getDeclaration();
   mlir::Block &body = kernel.getBody().front();
@@ -207,7 +207,7 @@ void RanksInterpreter::visit(WriteOp write) {
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor value = get(index, write.getValue(), write);
     at::Tensor &written = rank.result.buffers[write.getBuffer().str()];
-    // Before there are places, what was read stays.
+    // Before memory planning values that were read are kept.
     written = isPlanned ? rank.buffers.at(write.getBuffer().str()).copy_(value) : value;
   }
 }
@@ -250,7 +250,7 @@ void RanksInterpreter::visit(AccumulateOp sum) {
 
 at::Tensor RanksInterpreter::getNormPart(unsigned rank, NormType type, mlir::Value gradient,
                                          Operation *op) {
-  // Of several ranks that hold a shard the first one counts it.
+  // Of several ranks with the same shard only the first counts it.
   const GroupInfo &group = groups.lookup(cast<ShardType>(gradient.getType()));
   if (rank % step.getNormAxes().ranks >= group.getShards())
     return at::zeros({}, at::kDouble);
@@ -312,7 +312,7 @@ RanksStep RanksInterpreter::run() {
   RanksStep result{{}, std::move(updates)};
   for (Rank &rank : ranks) {
     for (auto &[name, value] : rank.result.buffers)
-      value = value.clone(); // out of the arena
+      value = value.clone(); // the arena is reused
     result.ranks.push_back(std::move(rank.result));
   }
   return result;

@@ -1,8 +1,8 @@
 //===- RanksInterpreter.h - One step on all ranks of a mesh ------*- C++ -*-===//
 //
 // One loop over the step; each operation is evaluated on all ranks before the next. All functions
-// throw std::runtime_error. RanksInterpreter.cpp holds the loop and what a rank does by itself,
-// RanksCollectives.cpp what ranks do together, RanksGroups.cpp what groups keep and update.
+// throw std::runtime_error. RanksInterpreter.cpp has the loop and operations of a single rank,
+// RanksCollectives.cpp collectives, RanksGroups.cpp state and updates of groups.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,17 +20,17 @@ namespace fsdp::interpreter {
 
 using RankDrawSeed = std::function<uint64_t(unsigned rank, int64_t position)>;
 
-/// What a rank keeps of a group between steps; flat tensors of the shard's size.
+/// A group's state on one rank between steps: flat tensors of the shard's size.
 struct KeptShard {
   at::Tensor parameters;
-  at::Tensor gatherCopy; // in the gathers' dtype; undefined where that is the parameters'
-  llvm::SmallVector<at::Tensor, 2> states; // on the device or on the host
+  at::Tensor gatherCopy; // in the gathers' dtype; undefined if that is the parameters' dtype
+  llvm::SmallVector<at::Tensor, 2> states; // in the arena or on the host
 };
 
 /// A collective or copy between its start and its wait.
 struct Flight {
   struct Input {
-    at::Tensor live, atStart; // what it reads, and its value when the start was met
+    at::Tensor live, atStart; // the operand, and a copy of its value at the start
   };
   struct Output {
     at::Tensor place, result;
@@ -47,7 +47,7 @@ struct Rank {
   llvm::DenseMap<mlir::Value, at::Tensor> values; // tensors, shards as flat tensors, clip factors
   llvm::DenseMap<mlir::Value, llvm::SmallVector<at::Tensor, 2>> states; // fetched
   std::vector<KeptShard> groups;
-  NamedTensors buffers; // as the step finds them; planned, in the arena
+  NamedTensors buffers; // before the step's writes; in a planned step, in the arena
   RankValues result;
 };
 
@@ -59,14 +59,14 @@ public:
   RanksStep run();
 
 private:
-  // What is there when the step begins.
+  // State and inputs of the step.
   void keepGroups(const NamedTensors &state);
   void keepBuffers(const NamedTensors &state);
   void placeConstantsAndInputs(const std::vector<NamedTensors> &inputs);
   void checkConstantsAndInputs();
 
-  // What a rank does by itself.
-  void visit(InputOp) {} // there when the step begins
+  // Operations of a single rank.
+  void visit(InputOp) {} // placed before the step
   void visit(aten::ConstantOp) {}
   void visit(ReadOp read);
   void visit(aten::CallOp call);
@@ -81,12 +81,12 @@ private:
   void visit(ChunkOp chunk);
   void visit(ShardNormOp norm);
   void visit(PartialNormOp sum);
-  /// What a shard adds to the norm: nothing on ranks that do not count it.
+  /// The shard's contribution to the norm: none on ranks that do not count it.
   at::Tensor getNormPart(unsigned rank, NormType type, mlir::Value gradient, mlir::Operation *op);
   void visit(ClipFactorOp factor);
   void visit(mlir::func::ReturnOp ret);
 
-  // What ranks do together.
+  // Collectives.
   void visit(AllGatherStartOp start);
   void visit(AllGatherWaitOp wait);
   void visit(ReshardOp reshard);
@@ -95,15 +95,15 @@ private:
   void visit(AllReduceStartOp start);
   void visit(AllReduceWaitOp wait);
   Flight makeFlight(mlir::Operation *start) const;
-  /// Ends the flight of an earlier start: brings the results to their places. Throws if something
-  /// has changed the inputs or written to the places since.
+  /// Ends the flight of an earlier start: copies the results to their buffers. Throws if the inputs
+  /// or the buffers have changed since.
   Flight land(mlir::Value handle, mlir::Operation *wait);
   llvm::SmallVector<unsigned> findPeers(CollectiveOpInterface start, unsigned rank) const;
-  /// The group's gradients where a collective reads them, rank's part by rank's part.
+  /// The group's gradients in a collective's input, rank by rank.
   at::Tensor packGradients(unsigned rank, const GroupInfo &group, mlir::OperandRange gradients,
                            std::optional<int64_t> offset, mlir::Operation *op);
 
-  // What groups keep and update.
+  // State and updates of groups.
   void visit(UpdateOp update);
   void visit(FetchStateStartOp fetch);
   void visit(FetchStateWaitOp wait);
@@ -119,10 +119,9 @@ private:
   llvm::SmallVector<at::Tensor> collectShards(const GroupInfo &group, unsigned rank,
                                               llvm::function_ref<at::Tensor(unsigned)> getShard);
 
-  /// The value of an operand, which must be there.
+  /// The value of an operand, which must be defined.
   at::Tensor get(unsigned rank, mlir::Value value, mlir::Operation *user);
-  /// Throws where an operation reads a parameter, or a view of one, after its reshard; follows
-  /// views.
+  /// Throws if an operation reads a parameter, or a view of one, after its reshard. Tracks views.
   void checkUses(mlir::Operation &op);
 
   Step &step;
@@ -133,26 +132,26 @@ private:
   std::vector<Rank> ranks;
   std::vector<std::string> updates;
   llvm::DenseMap<mlir::Value, Flight> flights; // by handle
-  /// What reductions leave to those over replicas, by the first one's handle and by rank.
+  /// The results of reductions that an all-reduce over replicas takes, by handle and by rank.
   llvm::DenseMap<mlir::Value, std::vector<Flight::Output>> passedOn;
-  /// The gather and the place in its group of each value that is a gathered parameter or a view.
+  /// The gather and the index in its group for each value that is a gathered parameter or a view.
   llvm::DenseMap<mlir::Value, std::pair<AllGatherStartOp, unsigned>> fullParams;
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> reshardOf; // of a gather
   llvm::DenseMap<mlir::Value, std::vector<at::Tensor>> fixed;     // constants and inputs, by rank
 };
 
-/// A piece of a parameter, by its runs, in the flattened parameter and in its rank's shard.
+/// A piece of a parameter, as a view of the flattened parameter and of its rank's shard.
 at::Tensor inParam(const at::Tensor &whole, const plan::ParameterPlace &place,
                    const plan::Piece &piece);
 at::Tensor inShard(const at::Tensor &shard, const plan::ParameterPlace &place,
                    const plan::Piece &piece);
-/// A parameter, put together from the ranks' shards, or chunks, of this layout.
+/// A parameter, assembled from the ranks' shards, or chunks, of this layout.
 at::Tensor assembleParam(const GroupInfo &group, const plan::GroupLayout &layout, unsigned param,
                          llvm::ArrayRef<at::Tensor> shards);
-/// A rank's shard, of fp32, decoded from the bytes as which the group's extension has encoded it.
-/// Throws if the interpreter does not know the extension.
+/// A rank's fp32 shard, decoded from the bytes of the group's extension. Throws if the interpreter
+/// does not know the extension.
 at::Tensor decodeShard(const GroupInfo &group, const at::Tensor &bytes);
-/// "in module 'layers.0'" of a call, else the name of the operation.
+/// "in module 'layers.0'" for a call, else the name of the operation.
 std::string describeUser(mlir::Operation *op);
 /// "the all_gather of group @layers.0".
 std::string describeStart(mlir::Operation *start);

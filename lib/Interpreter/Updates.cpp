@@ -22,8 +22,8 @@
 using namespace mlir;
 using namespace fsdp;
 
-// Vectors and what is left over may round differently: all work on whole chunks, which no operator
-// splits over threads.
+// Vector loops and their remainders may round differently: all operators run on whole chunks, which
+// no operator splits over threads.
 static constexpr int64_t kChunkElements = 8192;
 
 namespace {
@@ -33,8 +33,8 @@ struct Chunk {
 };
 } // namespace
 
-/// As Python's `tensor.mul_(factor)`. C++'s mul_ has the number first, which kernels of CPUs round
-/// to the dtype of bf16 and fp16 tensors.
+/// Python's `tensor.mul_(factor)`. C++'s mul_ takes a number, which CPU kernels round to the dtype
+/// of bf16 and fp16 tensors.
 static at::Tensor &multiply(at::Tensor &tensor, double factor) {
   return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
 }
@@ -82,7 +82,7 @@ void fsdp::interpreter::updateFlat(const OptimizerValues &values, int64_t step,
     gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
   if (values.maximize)
     gradients = gradients.neg();
-  // With state of another dtype all is computed in fp32, and rounded where it is stored.
+  // If a state has another dtype, computation is in fp32, and results are rounded when stored.
   const bool isWide = llvm::any_of(states, [&](const at::Tensor &state) {
     return state.scalar_type() != parameters.scalar_type();
   });
@@ -125,7 +125,7 @@ at::Tensor fsdp::interpreter::joinNormParts(NormType type, const at::Tensor &a,
 float fsdp::interpreter::computeClipFactor(NormType type, double total, float maxNorm) {
   const auto norm = static_cast<float>(type == NormType::Two ? std::sqrt(total) : total);
   const float factor = 1 / (norm + 1e-6f) * maxNorm;
-  return factor > 1 ? 1 : factor; // a NaN stays
+  return factor > 1 ? 1 : factor; // NaN is kept
 }
 
 void fsdp::interpreter::updateWhole(ModuleOp module, const std::string &name, at::Tensor &parameter,

@@ -1,14 +1,14 @@
 //===- ArenaPlanner.cpp - Place buffers with live ranges in one arena -----===//
 //
-// Three heuristics, several orders; the smallest arena wins, and is then improved while that pays:
+// Three heuristics with several orders; the smallest arena is kept, and improved while that pays:
 //
 // * First fit (FirstFit.h), quadratic: runs while its number of steps stays in a budget.
 // * Skyline (Skyline.h): O(n log n).
-// * Layers: a skyline of the long-lived items, and first fit of the others above it, which looks
-//   only at buffers near in time: linear in the number of buffers.
+// * Layers: a skyline of the long-lived items, and first fit of the others above it, which only
+//   considers buffers near in time: linear in the number of buffers.
 //
-// Improvement ("squeaky wheel"): the items that reach beyond the lower bound are placed earlier in
-// the next attempt of first fit, the more often the more so.
+// Improvement ("squeaky wheel"): items that end above the lower bound are placed earlier in the
+// next attempt of first fit; repeated offenders move further ahead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ using namespace fsdp::plan;
 
 namespace {
 
-/// The steps that first fit may take over all its attempts: about 0.1 s.
+/// The total number of steps of all attempts of first fit: about 0.1 s.
 constexpr int64_t kFirstFitBudget = 100'000'000;
 /// After this many attempts in a row without improvement the planner stops.
 constexpr int kPatience = 200;
@@ -38,7 +38,7 @@ public:
   std::vector<int64_t> run();
 
 private:
-  /// The items, those with the largest key first, equal ones in their order.
+  /// The items by decreasing key, equal keys in their original order.
   template <typename Key> std::vector<size_t> sortBy(Key key) const {
     std::vector<size_t> order(problem.items.size());
     std::iota(order.begin(), order.end(), 0);
@@ -48,9 +48,9 @@ private:
     });
     return order;
   }
-  /// Within a thousandth of the lower bound nothing is worth more time.
+  /// True within a thousandth of the lower bound: no further attempts.
   bool isTight() const { return bestBytes - problem.peakLiveBytes <= problem.peakLiveBytes / 1000; }
-  /// Takes `bases` if it is the best so far.
+  /// Keeps `bases` as `best` if its arena is smaller.
   bool keepIfBetter();
   int64_t getLife(size_t item) const {
     return problem.items[item].last - problem.items[item].first + 1;
@@ -60,8 +60,7 @@ private:
     return FirstFit(problem, ground, problem.numPositions, budget).run(order, bases);
   }
   void trySkyline(std::span<const size_t> order);
-  /// Items that live longer than `longestLife` are stacked by life, the others fitted in this
-  /// order.
+  /// Stacks items that live longer than `longestLife` by life, then fits the others in `order`.
   void tryLayers(std::span<const size_t> byLife, std::span<const size_t> order,
                  int64_t longestLife);
   bool tryFirstFit(std::span<const size_t> order) {
@@ -71,7 +70,7 @@ private:
 
   const ArenaProblem &problem;
   int64_t budget = kFirstFitBudget;
-  const Skyline ground;             // nothing placed yet
+  const Skyline ground;             // without any items
   std::vector<int64_t> bases, best; // by item
   int64_t bestBytes = INT64_MAX;
 };
@@ -90,7 +89,7 @@ bool Search::keepIfBetter() {
 }
 
 void Search::improve(std::vector<size_t> order) {
-  std::vector<int64_t> rank(order.size()); // by item: larger is placed earlier
+  std::vector<int64_t> rank(order.size()); // by item: larger ranks are placed earlier
   for (size_t i = 0; i < order.size(); ++i)
     rank[order[i]] = static_cast<int64_t>(order.size() - i);
   for (int idle = 0; idle < kPatience && !isTight() && budget > 0; ++idle) {
@@ -98,7 +97,7 @@ void Search::improve(std::vector<size_t> order) {
       return;
     if (keepIfBetter())
       idle = 0;
-    // How far an item moves ahead changes from attempt to attempt, so that none is repeated.
+    // The distance that an item moves ahead varies, so that no attempt is repeated.
     int64_t push = static_cast<int64_t>(order.size()) / (2 + idle % 13) + 1;
     for (size_t i = 0; i < order.size(); ++i)
       if (bases[i] + problem.items[i].size > problem.peakLiveBytes)
@@ -124,14 +123,14 @@ void Search::tryLayers(std::span<const size_t> byLife, std::span<const size_t> o
   std::vector<size_t> shortLived;
   std::ranges::copy_if(order, std::back_inserter(shortLived),
                        [&](size_t i) { return getLife(i) <= longestLife; });
-  // Short-lived items have few neighbours in time: first fit takes few steps, and none are counted.
+  // Short-lived items have few neighbours in time: first fit is fast and needs no budget.
   int64_t unlimited = INT64_MAX;
   if (FirstFit(problem, floor, longestLife, unlimited).run(shortLived, bases))
     keepIfBetter();
 }
 
-/// By item: the most bytes that are live during its life. Items of quiet times are easy to place
-/// last.
+/// By item: the largest sum of live bytes during its life. Items in times of low pressure are easy
+/// to place last.
 std::vector<int64_t> Search::findPressures() const {
   Skyline live(problem.numPositions);
   for (int64_t position = 0; position < problem.numPositions; ++position)
@@ -153,7 +152,7 @@ std::vector<int64_t> Search::run() {
   for (int64_t longestLife : {512, 2048})
     for (std::vector<size_t> *order : {&bySize, &byArea})
       tryLayers(byLife, *order, longestLife);
-  // Twentieths of the peak are steps coarse enough for life and size to count, too.
+  // Pressure in steps of a twentieth of the peak is coarse enough for life and size to matter, too.
   std::vector<int64_t> pressures = findPressures();
   int64_t step = problem.peakLiveBytes / 20 + 1;
   std::vector<size_t> byPressureAndLife =

@@ -1,4 +1,4 @@
-//===- ArenaProblem.cpp - What is placed as a whole in an arena -----------===//
+//===- ArenaProblem.cpp - Items to be placed in an arena ------------------===//
 
 #include "ArenaProblem.h"
 

@@ -1,6 +1,6 @@
-//===- ArenaProblem.h - What is placed as a whole in an arena ----*- C++ -*-===//
+//===- ArenaProblem.h - Items to be placed in an arena ----------*- C++ -*-===//
 //
-// The buffers of ArenaPlanner.h with bundles joined, and what every heuristic asks of them.
+// The buffers of ArenaPlanner.h as items, with bundles joined, for all heuristics.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +11,7 @@
 
 namespace fsdp::plan {
 
-/// A part of an item: one buffer, at its place within the item.
+/// A part of an item: one buffer, at its offset in the item.
 struct Part {
   int64_t begin, size; // bytes, relative to the item; aligned
   int64_t first, last; // positions
@@ -23,7 +23,7 @@ struct Item {
   size_t firstPart, numParts;
   int64_t size;        // bytes, from the first part's beginning to the last one's end
   int64_t first, last; // positions, over all parts
-  int64_t area;        // byte-positions
+  int64_t area;        // sum over positions of live bytes
 };
 
 struct ArenaProblem {

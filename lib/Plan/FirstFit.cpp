@@ -48,7 +48,7 @@ int64_t FirstFit::place(const Part &part, int64_t base) {
 }
 
 int64_t FirstFit::placeBundle(std::span<const Part> parts, int64_t base) {
-  // Bases between low and high collide.
+  // Collects intervals (low, high): bases between them would overlap a placed buffer.
   forbidden.clear();
   for (const Part &part : parts)
     for (const Block &block : blocksOf(part)) {

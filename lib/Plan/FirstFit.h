@@ -1,7 +1,7 @@
 //===- FirstFit.h - Items in the lowest hole ---------------------*- C++ -*-===//
 //
-// Each item takes the lowest hole that is free during its whole life. It looks at every buffer
-// placed before it near its life, so it is quadratic where lives are long; steps are counted.
+// Each item takes the lowest hole that is free during its whole life. The search visits every
+// placed buffer that is near in time, so it is quadratic for long lives; its steps are counted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,14 +16,14 @@ namespace fsdp::plan {
 
 class FirstFit {
 public:
-  /// Places items above `floor`. An item looks only at the blocks of `blockPositions` positions
-  /// that it is live in.
+  /// Places items above `floor`. Positions are divided into blocks of `blockPositions`; an item
+  /// only visits the blocks during which it is live.
   FirstFit(const ArenaProblem &problem, const Skyline &floor, int64_t blockPositions,
            int64_t &budget)
       : problem(problem), floor(floor), blockPositions(blockPositions), budget(budget),
         blocks((problem.numPositions + blockPositions - 1) / blockPositions) {}
 
-  /// Places the items in this order. False if the budget is used up.
+  /// Places the items in this order. False if the budget runs out.
   bool run(std::span<const size_t> order, std::vector<int64_t> &bases);
 
 private:

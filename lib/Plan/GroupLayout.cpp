@@ -1,4 +1,4 @@
-//===- GroupLayout.cpp - Where a group's parameters lie -------------------===//
+//===- GroupLayout.cpp - Layout of a group's parameters -------------------===//
 
 #include "fsdp/Plan/GroupLayout.h"
 
@@ -94,7 +94,7 @@ GroupLayout fsdp::plan::mergeRanks(const GroupLayout &layout, unsigned ranks) {
     for (const Piece &piece : place.pieces) {
       unsigned rank = piece.rank / merged;
       if (!own.pieces.empty() && own.pieces.back().rank == rank) {
-        // Each run of the parameter's elements goes on where that of the piece before ends.
+        // Each run of the parameter's elements continues that of the previous piece.
         own.pieces.back().count += piece.count;
         continue;
       }

@@ -1,4 +1,4 @@
-//===- Skyline.cpp - Items on top of one another --------------------------===//
+//===- Skyline.cpp - Items stacked on a skyline ---------------------------===//
 
 #include "Skyline.h"
 

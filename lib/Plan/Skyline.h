@@ -1,8 +1,8 @@
-//===- Skyline.h - Items on top of one another -------------------*- C++ -*-===//
+//===- Skyline.h - Items stacked on a skyline -------------------*- C++ -*-===//
 //
-// Each item lies on top of whatever was placed before it during its life, a range maximum over the
-// program: O(n log n). Longest life first makes this tight for what is saved for backward, which
-// nests like a stack.
+// Each item lies on top of all items placed before it that are live at the same time: a range
+// maximum over positions, O(n log n). With the longest lives first this is tight for activations
+// saved for the backward, whose live ranges nest like a stack.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ public:
   int64_t heightOver(int64_t first, int64_t last) const {
     return query(1, 0, width - 1, first, last);
   }
-  /// Raises the positions to `height` where they are lower.
+  /// Raises positions that are below `height` to `height`.
   void raise(int64_t first, int64_t last, int64_t height) {
     update(1, 0, width - 1, first, last, height);
   }
@@ -59,11 +59,11 @@ private:
   }
 
   int64_t width = 1;
-  std::vector<int64_t> highest; // of any position below the node
-  std::vector<int64_t> floor;   // of every position below the node
+  std::vector<int64_t> highest; // maximum over the positions below the node
+  std::vector<int64_t> floor;   // a height that every position below the node has at least
 };
 
-/// The lowest base of an item that lies above the skyline with all its parts.
+/// The lowest base of an item whose parts are all above the skyline.
 int64_t getBaseAbove(const Skyline &skyline, std::span<const Part> parts);
 
 /// Stacks the items in this order.

@@ -1,7 +1,7 @@
-//===- ApplySchedule.cpp - A plan, written into the step ------------------===//
+//===- ApplySchedule.cpp - Applies a plan to a step -----------------------===//
 //
-// Everything is decided on numbers first; then each operation moves once, to its place at the end
-// of the block, and no order is asked for in between.
+// All positions are computed first; then each operation moves once, to the end of the block. No
+// query about the order of operations happens in between.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,10 +30,10 @@ private:
     AllGatherStartOp start;
     AllGatherWaitOp wait;
     ReshardOp reshard;
-    ChunkOp chunk = {}; // that it leaves
+    ChunkOp chunk = {}; // made in this use
   };
-  /// An operation that is none of the problem: before the events of its position, or behind them,
-  /// if it needs a gather or a fetch that is waited for there.
+  /// An operation outside of the problem. It goes before the events of its position, or after them
+  /// if it needs a gather or a fetch with a wait there.
   struct Other {
     uint32_t position;
     bool isBehind;
@@ -59,13 +59,12 @@ private:
   const ScheduleProblem &problem;
   const schedule::Plan &plan;
   std::vector<Use> uses;
-  /// By position: the operation that stands there, null for a pause, and for a copy, which a start
-  /// or a wait makes.
+  /// By position: the operation there; null for a pause, and for a copy by a start or a wait.
   std::vector<Operation *> operations;
   std::vector<Other> others;
-  /// By position: what happens there, in order.
+  /// By position: its events, in order.
   std::vector<SmallVector<Operation *, 0>> events;
-  /// By position: fetches from the host, behind all else but views; stores, before all else.
+  /// By position: fetches from the host, after everything except views; stores, before everything.
   DenseMap<uint32_t, SmallVector<Operation *>> fetches, stores;
 };
 
@@ -83,7 +82,7 @@ void Applier::collectUses() {
 // Kept copies
 //===----------------------------------------------------------------------===//
 
-/// Of equal views of the gathered parameters, and of views of these, leaves the first.
+/// Replaces equal views of the gathered parameters, and views of these, by the first.
 void Applier::shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf) {
   using Key = std::tuple<const void *, const void *, const void *, const void *>;
   DenseMap<Key, aten::CallOp> known;
@@ -142,7 +141,7 @@ void Applier::keepCopies() {
 // Chunks
 //===----------------------------------------------------------------------===//
 
-/// The group says over how many ranks, and why.
+/// Records on the group the number of ranks, and the reason.
 void Applier::recordChunk(GroupOp group, const schedule::Group &planned) {
   const schedule::Chunk &chunk = *planned.chunk;
   auto micros = [&](const schedule::CollectiveCost &cost) {
@@ -181,10 +180,11 @@ void Applier::keepChunks() {
 }
 
 //===----------------------------------------------------------------------===//
-// Places
+// Positions
 //===----------------------------------------------------------------------===//
 
-/// Starts, waits and reshards, but of a tensor's reduction, which stays behind what makes it.
+/// True for starts, waits and reshards, except the reduction of a tensor, which follows its
+/// operand.
 static bool isEvent(Operation &op) {
   if (isa<ReshardOp>(op))
     return true;
@@ -195,7 +195,7 @@ static bool isEvent(Operation &op) {
   return !collective || collective.getCollectiveGroup();
 }
 
-/// Views, reads and constants stay behind the call that they follow.
+/// Views, reads and constants stay after the call that precedes them.
 void Applier::placeOthers() {
   DenseMap<Operation *, uint32_t> indexOf;
   for (auto [index, op] : llvm::enumerate(operations))
@@ -206,7 +206,7 @@ void Applier::placeOthers() {
     positionOfWait.try_emplace(use.wait, planned.first);
   for (const ScheduledHostCopy &copy : problem.hostCopies)
     positionOfWait.try_emplace(copy.fetchWait, copy.fetchWaited);
-  DenseMap<Operation *, uint32_t> positionOf; // of what stands behind events
+  DenseMap<Operation *, uint32_t> positionOf; // of operations after events
   uint32_t position = 0;
   for (Operation &op : body) {
     if (isEvent(op) || op.hasTrait<OpTrait::IsTerminator>())
@@ -272,7 +272,7 @@ void Applier::listReductions() {
   }
 }
 
-/// The all-reduces over replicas of a bucket are launched together behind it.
+/// A bucket's all-reduces over replicas are launched together after it.
 void Applier::launchAcross(const schedule::ReductionBucket &bucket) {
   bool isFirst = true;
   for (uint32_t index : bucket.reductions)
@@ -284,7 +284,8 @@ void Applier::launchAcross(const schedule::ReductionBucket &bucket) {
     }
 }
 
-/// Behind all else before the update that needs the shard: nothing is won by waiting earlier.
+/// The wait is the last event before the update that needs the shard: an earlier wait has no
+/// benefit.
 void Applier::listWaitsAcross() {
   for (auto [start, planned] : llvm::zip_equal(problem.reductions, problem.problem.reductions))
     if (AllReduceStartOp across = ReduceScatterStartOp(start).getAcross())
@@ -311,7 +312,7 @@ void Applier::listHostCopies() {
   }
 }
 
-/// Kind by kind in the order that the problem has at one position.
+/// Lists events by kind, in the problem's order at one position.
 void Applier::listEvents() {
   events.resize(problem.operations.size() + 1);
   listHostCopies();

@@ -1,4 +1,4 @@
-//===- Decisions.cpp - What a pass decides of a group, and why ------------===//
+//===- Decisions.cpp - Decisions of passes about groups -------------------===//
 
 #include "fsdp/Transforms/Decisions.h"
 

@@ -26,7 +26,8 @@ MixedPrecisionOp ExportedPolicies::find(ArrayRef<std::string> modules) {
   return {};
 }
 
-/// In which dtypes a parameter of `type` travels under the policy; null: none.
+/// The dtypes in which a parameter of `type` is gathered and reduced under the policy; null: no
+/// policy.
 static std::pair<Type, Type> getDtypes(MixedPrecisionOp policy, Type type) {
   Type gathered = type;
   if (policy && policy.getParamDtype())

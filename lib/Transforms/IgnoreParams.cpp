@@ -8,8 +8,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// Takes the parameter out of the optimizer's groups. A group that has no other goes: its values
-/// are those of no update.
+/// Removes the parameter from the optimizer's groups. A group without other parameters is deleted.
 static void leaveOptimizerGroups(ParamOp param) {
   auto name = FlatSymbolRefAttr::get(param.getSymNameAttr());
   for (auto group :

@@ -1,4 +1,4 @@
-//===- InfeasibleCap.cpp - Why a step cannot fit, and what would help -----===//
+//===- InfeasibleCap.cpp - Errors of caps that are too small --------------===//
 
 #include "fsdp/Transforms/InfeasibleCap.h"
 
@@ -11,19 +11,19 @@ using namespace mlir;
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
-// What is live
+// Live buffers
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// Buffers of one category and one module, or of all groups alike.
+/// Buffers of one category and one module, or of one category and all groups.
 struct LiveItem {
   std::string name;
   int64_t bytes;
 };
 
 struct LiveThere {
-  std::vector<LiveItem> items; // the largest first
+  std::vector<LiveItem> items; // by decreasing size
   std::array<int64_t, kNumBufferCategories> bytes = {};
 
   int64_t of(BufferCategory category) const { return bytes[static_cast<size_t>(category)]; }
@@ -62,7 +62,8 @@ static std::string nameItem(const LiveRange &range) {
   return category + " of @" + getGroupOf(range.owner).getValue().str();
 }
 
-/// What is live while `operation` runs if every collective happens where it is needed.
+/// The buffers that are live during `operation` if every collective runs where its result is
+/// needed.
 static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
                           uint32_t operation) {
   std::map<std::string, int64_t> bytesOf;
@@ -95,7 +96,7 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
 }
 
 //===----------------------------------------------------------------------===//
-// What would help
+// Suggestions
 //===----------------------------------------------------------------------===//
 
 static std::string describePlace(Operation *op) {
@@ -109,7 +110,7 @@ static std::string describePlace(Operation *op) {
       .Default([](Operation *other) { return "the " + describe(other); });
 }
 
-/// Notes each change of the step that would lower the peak.
+/// Adds a note for each change of the step that would lower the peak.
 static void suggestChanges(const StepMemory &memory, const CapLimits &limits, int64_t peakBytes,
                            FindLeastPeak findLeastPeak, InFlightDiagnostic &diag) {
   if (!findLeastPeak)
@@ -133,7 +134,7 @@ static void suggestChanges(const StepMemory &memory, const CapLimits &limits, in
   suggest(findLeastPeak({.offload = {.activations = OffloadPolicy::All}}),
           "offload-activations=all");
   suggest(findLeastPeak({.fusion = FusionChoice::Off}), "fusion=off");
-  // All ranks are on the mesh of each group.
+  // Every group's mesh has all ranks.
   const GroupInfo &group = memory.groups.getGroups().front();
   const unsigned ranks = group.replicas * group.getShards();
   suggest(findLeastPeak({.shardFactor = 2}),

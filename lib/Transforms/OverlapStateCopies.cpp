@@ -14,7 +14,7 @@ void fsdp::overlapStateCopies(Block &body) {
     if (index == 0)
       copy.fetch->moveBefore(copy.update);
     copy.fetchWait->moveBefore(copy.update);
-    // The bytes of the group before are those of the group after.
+    // The next group's state may reuse the bytes of the previous group's.
     if (index > 0)
       copies[index - 1].storeWait->moveBefore(copy.update);
     if (index + 1 < copies.size())

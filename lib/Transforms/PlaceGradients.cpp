@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// In the scope of what makes the gradient.
+/// Copies a gradient, in the scope of the call that computes it.
 static Value copyBefore(Value gradient, Operation *before) {
   OpBuilder builder(before);
   auto source = gradient.getDefiningOp<aten::CallOp>();
@@ -31,7 +31,7 @@ unsigned fsdp::placeGradients(const StepMemory &memory) {
   unsigned numCopies = 0;
   for (auto [start, startPosition] : starts) {
     if (!memory.groups.lookup(start.getGroupAttr()).isFlat())
-      continue; // all are copied when it starts
+      continue; // the reduction's start copies all of its gradients
     for (auto [range, operand] :
          llvm::zip_equal(memory.ranges.lookup(start).drop_back(), start.getGradsMutable())) {
       int64_t index = memory.ranges.getRanges()[range].storage;

@@ -22,7 +22,7 @@ private:
 
   Step &step;
   ArrayRef<ParamGroup> asked;
-  /// Groups in the order in which their forwards begin: one for each call of fully_shard.
+  /// Groups in the order in which their forwards begin, one for each call of fully_shard.
   SmallVector<unsigned> calls;
 };
 
@@ -41,7 +41,7 @@ LogicalResult Lists::orderCalls() {
   return success();
 }
 
-/// In the flat layout the frozen parameters of a call are a group of their own.
+/// Adds all groups of a call: in the flat layout its frozen parameters form a separate group.
 void Lists::addCall(unsigned group, SmallVectorImpl<Attribute> &list) {
   for (auto [index, other] : llvm::enumerate(asked))
     if (other.modules == asked[group].modules)
@@ -55,7 +55,7 @@ FailureOr<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targe
     SmallVector<unsigned> order(calls);
     if (!isForward)
       std::reverse(order.begin(), order.end());
-    // The root's forward and backward begin before all others.
+    // The root's forward and backward begin first.
     auto *own = llvm::find(order, group);
     auto *next = own == order.end() ? order.begin() : own + 1;
     for (; next != order.end() && depth > 0; ++next, --depth)

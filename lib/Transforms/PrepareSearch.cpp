@@ -1,4 +1,4 @@
-//===- PrepareSearch.cpp - A sharded step as searches take it -------------===//
+//===- PrepareSearch.cpp - Prepares a sharded step for a search -----------===//
 
 #include "fsdp/Transforms/PrepareSearch.h"
 
@@ -25,7 +25,7 @@ FailureOr<StepMemory> fsdp::prepareSearch(ModuleOp module) {
     return failure();
   dropUnreadGathers(step->getBody().front());
   FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
-  // Copies of gradients are new operations: the memory is analysed again.
+  // Copies of gradients are new operations: the analysis is repeated.
   if (succeeded(memory) && placeGradients(*memory) > 0)
     return StepMemory::build(module, ModulePhase::Sharded);
   return memory;

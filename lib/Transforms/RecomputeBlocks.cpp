@@ -1,4 +1,4 @@
-//===- RecomputeBlocks.cpp - What the backward computes again -------------===//
+//===- RecomputeBlocks.cpp - Operators recomputed together ----------------===//
 
 #include "fsdp/Transforms/RecomputeBlocks.h"
 
@@ -37,14 +37,14 @@ FailureOr<RecomputeBlocks> RecomputeBlocks::build(Step &step, const BlockOptions
 
 LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
   auto regions = llvm::to_vector(step.module.getOps<RecomputeRegionOp>());
-  // Before any of them stands in the map, a module's block is its group.
+  // Before any region is in the map, `find` returns the module's group.
   SmallVector<unsigned> groupOf = llvm::map_to_vector(
       regions, [&](RecomputeRegionOp region) { return find(region.getModuleAttr()); });
   blockOfModule.clear();
   for (auto [region, group] : llvm::zip_equal(regions, groupOf)) {
     const Module &outer = tree->add(region.getModule());
     for (auto [index, other] : llvm::enumerate(step.groups)) {
-      // The group's frozen parameters may be a group of their own.
+      // The group's frozen parameters may form a separate group.
       if (index == group ||
           (group < step.groups.size() && other.getModules() == step.groups[group].getModules()))
         continue;
@@ -85,8 +85,8 @@ unsigned RecomputeBlocks::find(StringAttr module) {
 }
 
 LogicalResult RecomputeBlocks::checkKeep(Step &step, ArrayRef<CallOp> calls) {
-  llvm::StringSet<> called;                               // by the forward
-  SmallVector<llvm::StringSet<>> calledBy(blocks.size()); // by its blocks
+  llvm::StringSet<> called;                               // operators of the forward
+  SmallVector<llvm::StringSet<>> calledBy(blocks.size()); // of its blocks
   for (CallOp call : calls)
     if (call.getPhase() == Phase::Forward) {
       called.insert(call.getBaseName());

@@ -1,4 +1,4 @@
-//===- RecomputePolicies.cpp - What each group's backward may repeat ------===//
+//===- RecomputePolicies.cpp - Recomputation policies of groups -----------===//
 
 #include "fsdp/Transforms/RecomputePolicies.h"
 

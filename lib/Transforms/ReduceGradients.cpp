@@ -1,4 +1,4 @@
-//===- ReduceGradients.cpp - What becomes of a group's gradients ----------===//
+//===- ReduceGradients.cpp - Reductions and updates of gradients ----------===//
 
 #include "fsdp/Transforms/ReduceGradients.h"
 
@@ -43,7 +43,7 @@ Value GradientReductions::reduce(GroupOp group, ValueRange gradients, bool isAcr
   ++numReduceScatters;
   if (!isAcross)
     return shard;
-  // On the handle: the compute stream need not wait in between.
+  // Through the handle: the compute stream does not wait in between.
   return reduceAcross(group, start.getHandle(), type, division.across);
 }
 
@@ -53,14 +53,14 @@ Value GradientReductions::callHook(GroupOp group, Value reduced) {
   return AllReduceHookOp::create(builder, group.getLoc(), reduced.getType(), reduced);
 }
 
-/// True if nothing is done to the gradients of a microbatch before they are added up.
+/// True if a microbatch's gradients are added up without any processing before.
 bool GradientReductions::isLeftAlone(GroupOp group) {
   return !isSharded(group) && !isReplicated(group) && !group.getReduceDtype() &&
          !group.getAllReduceHook() &&
          group.getGradientDivideFactor().value_or(llvm::APFloat(1.0)).isExactlyValue(1);
 }
 
-/// True if nothing else sees the bytes of a gradient, so that others may be added there.
+/// True if no other operation uses the bytes of a gradient, so that others may be added in place.
 static bool isUnshared(Value gradient) {
   auto call = gradient.getDefiningOp<CallOp>();
   auto type = cast<RankedTensorType>(gradient.getType());
@@ -87,8 +87,8 @@ void GradientReductions::addShard(Sum &sum, GroupOp group, Value shard) {
     sum.shard = AccumulateOp::create(builder, loc, sum.shard.getType(), sum.shard, shard);
     return;
   }
-  // Reduced gradients are added up in the parameters' dtype; what is still to be reduced over the
-  // replicas as it is.
+  // Fully reduced gradients accumulate in the parameters' dtype, gradients that still need the
+  // reduction over replicas in their own.
   Type own = cast<RankedTensorType>(step.getParams(group).front().getType()).getElementType();
   auto type = cast<ShardType>(shard.getType());
   bool isPartial = group.getGradientSync() == GradientSync::ReduceScatter;
@@ -115,7 +115,7 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
   bool isAccumulated = lastMicrobatch > 0, isLast = microbatch == lastMicrobatch;
   GradientSync sync = group.getGradientSync().value_or(GradientSync::Each);
   bool isAddedWhole = sync == GradientSync::Last || isLeftAlone(group);
-  bool isAlone = isLast && sum.whole.empty(); // the others have been reduced
+  bool isAlone = isLast && sum.whole.empty(); // earlier gradients are already reduced
   if (isAccumulated && isAddedWhole && !isAlone) {
     addWhole(sum, group, gradients);
     if (!isLast)

@@ -54,7 +54,7 @@ llvm::Error Replacement::check(OptimizerKind kind) {
 
 OptimizerOp Replacement::replace(OptimizerOp old, OptimizerKind kind) {
   bool isSgd = kind == OptimizerKind::SGD, isSame = kind == old.getKind();
-  // torch's defaults where another kind of optimizer takes the captured one's place.
+  // torch's defaults if the optimizer is of another kind than the captured one.
   OpBuilder builder(old);
   double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
   double decay = isSame                         ? old.getWeightDecay().convertToDouble()
@@ -85,7 +85,7 @@ OptimizerOp Replacement::replace(OptimizerOp old, OptimizerKind kind) {
       chosen.clipNormType.value_or(old.getClipNormType()), /*state_dtype=*/DictionaryAttr());
 }
 
-/// Dtypes that the file leaves out stay those of the states that are there still.
+/// Keeps the dtypes of remaining states for which the file has none.
 llvm::Error Replacement::replaceStateDtype(OptimizerOp replaced, OptimizerOp old) {
   SmallVector<StringRef, 3> states = getStateNames(replaced);
   if (chosen.stateDtype) {

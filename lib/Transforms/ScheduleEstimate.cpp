@@ -1,4 +1,4 @@
-//===- ScheduleEstimate.cpp - What a search would find, roughly -----------===//
+//===- ScheduleEstimate.cpp - Estimates of a search's result --------------===//
 
 #include "fsdp/Transforms/ScheduleEstimate.h"
 

@@ -1,4 +1,4 @@
-//===- ScheduleSearch.cpp - The schedule that a user's flags ask for ------===//
+//===- ScheduleSearch.cpp - The search for a schedule ---------------------===//
 
 #include "fsdp/Transforms/ScheduleSearch.h"
 
@@ -19,7 +19,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// This much room lets nothing be live that the present operation does not need.
+/// Reserves so much memory that only buffers needed by the current operation can be live.
 static constexpr int64_t kAllRoom = std::numeric_limits<int64_t>::max();
 
 namespace {
@@ -36,7 +36,7 @@ public:
   FailureOr<FoundSchedule> scheduleUnderCap(int64_t capBytes, FindLeastPeak findLeastPeak);
 
 private:
-  /// A schedule of a copy of the module, and what its arena takes.
+  /// A schedule of a copy of the module, and the size of its arena.
   struct PlacedSchedule {
     OwningOpRef<ModuleOp> module;
     FoundSchedule found;
@@ -57,7 +57,7 @@ private:
   const cost::CostModel &costs;
   const int64_t maxBucketBytes; // 0: no limit
   ModuleOp module;
-  const int64_t scratchBytes; // beside the arena
+  const int64_t scratchBytes; // outside of the arena
   int64_t leastBytes = 0;     // the least peak of any schedule
   std::array<double, 2> boundOf =
       {}; // by placement of updates: under the cap, from the first search
@@ -77,7 +77,7 @@ StringRef fsdp::nameChoice(ScheduleChoice choice) {
   llvm_unreachable("all choices are named");
 }
 
-/// What the plan keeps need not be copied out again.
+/// Removes the copies out of gathers that the plan avoids by keeping parameters.
 static void spareCopies(FoundSchedule &found) {
   if (found.step.sparedCopies.empty())
     return;
@@ -85,10 +85,10 @@ static void spareCopies(FoundSchedule &found) {
   found.makespanNs = schedule::makespanNs(found.step.problem, found.plan);
 }
 
-/// None where nothing fits.
+/// nullopt if no plan fits.
 std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t roomBytes,
                                               double knownBoundNs) const {
-  // With all room taken there is one schedule, and nothing to search for.
+  // With all memory reserved there is a single schedule, and no search.
   if (flags.choice == ScheduleChoice::Auto && roomBytes < kAllRoom) {
     schedule::OptimizeOptions options;
     options.seed = flags.seed;
@@ -122,7 +122,7 @@ std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t ro
   return found;
 }
 
-/// Of means within 0.2 %, which a real machine does not tell apart, the better 95th percentile.
+/// Compares means; within 0.2 %, which a real machine does not resolve, the 95th percentiles.
 static bool isBetter(const FoundSchedule &found, const FoundSchedule &other) {
   constexpr double kNearlyEqual = 1.002;
   if (!found.jittered || !other.jittered)
@@ -133,7 +133,7 @@ static bool isBetter(const FoundSchedule &found, const FoundSchedule &other) {
   return found.jittered->percentile95Ns < other.jittered->percentile95Ns;
 }
 
-/// Updates that clip are at the end wherever they are asked to be.
+/// With clipping, updates are at the end whatever placement is requested.
 static bool clipsGradients(ModuleOp module) {
   return llvm::any_of(module.getOps<OptimizerOp>(), [](OptimizerOp optimizer) {
     return optimizer.getClipGradNorm().has_value();
@@ -141,9 +141,9 @@ static bool clipsGradients(ModuleOp module) {
 }
 
 /// Bytes that the search must leave free at each operation: `holeBytes` for holes between buffers,
-/// and the places of gradients in their reduction's input. The whole input is one buffer from the
-/// first of its gradients on; the place of a later gradient is a hole until that gradient is
-/// computed, which only a buffer that dies before then can fill.
+/// and the unused parts of reductions' inputs. The whole input is one buffer from its first
+/// gradient on; until a later gradient is computed, its part is a hole that only a buffer with an
+/// earlier end can fill.
 static std::vector<int64_t> findRoom(const ScheduleProblem &step, const StepMemory &memory,
                                      int64_t holeBytes) {
   size_t numOperations = step.problem.operations.size();
@@ -169,7 +169,7 @@ static std::vector<int64_t> findRoom(const ScheduleProblem &step, const StepMemo
 }
 
 /// The best plan of both placements of updates whose live bytes stay within the cap and leave room
-/// for holes; none where nothing fits.
+/// for holes; nullopt if none fits.
 FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const StepMemory &memory,
                                                        std::optional<int64_t> capBytes,
                                                        int64_t roomBytes) {
@@ -177,8 +177,7 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
     ScheduleProblem step;
     UpdatePlacement placement;
     double boundNs;
-    std::vector<schedule::Operation>
-        operations; // as they are, without room; empty: no room is left
+    std::vector<schedule::Operation> operations; // without reserved room; empty if none is reserved
   };
   std::vector<Candidate> candidates;
   for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
@@ -204,7 +203,7 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
     if (clipsGradients(attempt))
       break;
   }
-  // Interleaved updates hold the fewest shards, and read gradients that have just come.
+  // Interleaved updates keep the fewest shards live, and read gradients that were just reduced.
   constexpr double kLittle = 1.001;
   if (candidates.size() > 1 && candidates[0].boundNs > kLittle * candidates[1].boundNs)
     std::swap(candidates[0], candidates[1]);
@@ -219,7 +218,7 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
     if (candidate.operations.empty()) {
       boundNs = found->boundNs;
     } else {
-      // The bound of the first search holds with and without room.
+      // The bound of the first search also holds with other reserved room.
       found->boundNs = boundNs;
       found->step.problem.operations = std::move(candidate.operations);
       spareCopies(*found);
@@ -246,7 +245,7 @@ FailureOr<FoundSchedule> Search::scheduleUncapped() {
   return std::move(**found);
 }
 
-/// Schedules a copy of the module and places its buffers; none where nothing fits.
+/// Schedules a copy of the module and places its buffers; nullopt if no plan fits.
 FailureOr<std::optional<Search::PlacedSchedule>> Search::place(int64_t capBytes,
                                                                int64_t roomBytes) {
   OwningOpRef<ModuleOp> attempt = module.clone();
@@ -272,13 +271,14 @@ FoundSchedule Search::take(PlacedSchedule &&placed) {
   return std::move(placed.found);
 }
 
-/// Live bytes that fit may need a larger arena, because of holes between them: then the search is
-/// repeated with room for these, more until that fits and less again where much is lost by it.
+/// A schedule whose live bytes fit may still need a larger arena because of holes. The search is
+/// then repeated with more room reserved until the arena fits, and with less if that costs much
+/// time.
 FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t capBytes) {
   constexpr int kMaxRounds = 5;
   constexpr double kLittle = 1.005;
   std::optional<PlacedSchedule> best;
-  double fastestNs = 0; // without room
+  double fastestNs = 0; // without reserved room
   int64_t roomBytes = 0, tooLittle = 0, enough = kAllRoom;
   for (int round = 0; round < kMaxRounds; ++round) {
     FailureOr<std::optional<PlacedSchedule>> placed = place(capBytes, roomBytes);
@@ -298,7 +298,7 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t c
       if (best->found.makespanNs <= kLittle * fastestNs)
         break;
     }
-    // A small increase of the room may yield the same plan again, with the same holes.
+    // A small increase of the room may lead to the same plan with the same holes.
     const int64_t moreBytes = std::max(excessBytes * (round + 1), tooLittle / 8);
     roomBytes = enough == kAllRoom ? tooLittle + moreBytes : tooLittle + (enough - tooLittle) / 2;
   }
@@ -306,7 +306,7 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t c
 }
 
 /// If no schedule fits, the one with the least live bytes is tried last. It does not depend on the
-/// cap: the cap that a refusal names is the size of its arena, and is enough.
+/// cap, so the size of its arena is a sufficient cap, which a refusal names.
 FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes, FindLeastPeak findLeastPeak) {
   FailureOr<std::optional<PlacedSchedule>> placed = placeUnderCap(capBytes);
   if (failed(placed))
@@ -324,7 +324,7 @@ FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes, FindLeastPea
   return refuse(capBytes, placedBytes, findLeastPeak);
 }
 
-/// `placedBytes`: the size of the smallest arena that was found, if any.
+/// `placedBytes`: the size of the smallest arena found, if any.
 LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedBytes,
                              FindLeastPeak findLeastPeak) {
   if (capBytes >= leastBytes) {
@@ -338,7 +338,7 @@ LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedByte
   FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
   if (failed(memory))
     return failure();
-  // Interleaved updates hold the fewest shards.
+  // Interleaved updates keep the fewest shards live.
   FailureOr<ScheduleProblem> step =
       getScheduleProblem(module, *memory, costs, UpdatePlacement::Interleaved, capBytes);
   if (succeeded(step))
@@ -367,7 +367,7 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
       return module.emitError(
           "parameters lie on the host, but on one rank there are no collectives "
           "to search an order of; expected schedule fsdp2");
-    // No collectives: there is one order.
+    // Without collectives there is only one order.
     overlapStateCopies(memory->getBody());
     setPhase(module, ModulePhase::Scheduled);
     return std::optional<FoundSchedule>();

@@ -1,4 +1,4 @@
-//===- SearchableStep.cpp - Of which steps a schedule is searched ---------===//
+//===- SearchableStep.cpp - Checks of steps for a search ------------------===//
 
 #include "SearchableStep.h"
 

@@ -1,4 +1,4 @@
-//===- SearchableStep.h - Of which steps a schedule is searched -*- C++ -*-===//
+//===- SearchableStep.h - Checks of steps for a search ----------*- C++ -*-===//
 
 #ifndef FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H
 #define FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H
@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-/// Diagnoses a step, grouped or sharded, that has an order of its own, or that a scheduling problem
-/// cannot express yet.
+/// Diagnoses a grouped or sharded step that has a given order, or that a scheduling problem cannot
+/// express.
 mlir::LogicalResult checkIsSearchable(Step &step);
 
 } // namespace fsdp

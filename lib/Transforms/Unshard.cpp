@@ -1,4 +1,4 @@
-//===- Unshard.cpp - The captured step behind a sharded one ---------------===//
+//===- Unshard.cpp - From a sharded to a captured step --------------------===//
 
 #include "fsdp/Transforms/Unshard.h"
 
@@ -27,7 +27,7 @@ private:
   Step &step;
   OpBuilder builder;
   DenseMap<StringAttr, Value> reads;      // by parameter
-  DenseMap<StringAttr, int64_t> numGrads; // likewise: of the microbatches so far
+  DenseMap<StringAttr, int64_t> numGrads; // by parameter: of the microbatches so far
 };
 
 } // namespace
@@ -45,20 +45,20 @@ void Unsharder::replace(AllGatherWaitOp wait) {
   }
 }
 
-/// A reduce-scatter, or an fsdp.pack.
+/// Replaces a reduce-scatter or an fsdp.pack by gradients.
 void Unsharder::replace(StepOpInterface reduction) {
   builder.setInsertionPoint(reduction);
   auto group = reduction->getAttrOfType<FlatSymbolRefAttr>("group");
   for (auto [gradient, param] :
        llvm::zip_equal(reduction.getPacked(), step.getTrained(lookup(group)))) {
-    // What was added up before it was reduced, the last one first.
+    // The summands that were added before the reduction, in reverse order.
     SmallVector<Value> parts = {gradient};
     while (auto sum = parts.back().getDefiningOp<AccumulateOp>()) {
       parts.back() = sum.getGradient();
       parts.push_back(sum.getSum());
     }
     for (Value part : llvm::reverse(parts)) {
-      // Each in its own microbatch.
+      // Each gradient in its own microbatch.
       if (part == parts.front())
         builder.setInsertionPoint(reduction);
       else

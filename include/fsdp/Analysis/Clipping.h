@@ -1,4 +1,4 @@
-//===- Clipping.h - The norm of all gradients -------------------*- C++ -*-===//
+//===- Clipping.h - Checks of gradient clipping -----------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_CLIPPING_H
 #define FSDP_ANALYSIS_CLIPPING_H
@@ -12,10 +12,10 @@ inline ReduceOp getNormReduceOp(NormType type) {
   return type == NormType::Infinity ? ReduceOp::Max : ReduceOp::Sum;
 }
 
-/// S8: if the optimizer clips, all updates take one clip factor, which comes from the norm of all
-/// gradients of the type that the optimizer says, over Step::getNormAxes(); that stands behind
-/// the waits for all reductions (on one rank behind all gradients). If it does not, none takes one.
-/// Diagnoses the first violation.
+/// S8: if the optimizer clips, all updates take the same clip factor. The factor comes from the
+/// norm of all gradients, of the norm type that the optimizer names, over Step::getNormAxes(). The
+/// norm follows the waits for all reductions (on one rank: all gradients). Without clipping no
+/// update takes a factor. Diagnoses the first violation.
 mlir::LogicalResult checkClipping(Step &step);
 
 } // namespace fsdp

@@ -1,8 +1,8 @@
-//===- CommunicatorTable.h - Which ranks meet, on which stream ---*- C++ -*-===//
+//===- CommunicatorTable.h - Ranks and streams of collectives ---*- C++ -*-===//
 //
-// A communicator is a set of ranks and one order of their collectives. Which ranks meet follows
-// from the axes of a collective, or from its number of neighbours; the stream and the transport are
-// the schedule's decisions. Collectives that agree in all share a communicator.
+// A communicator is a set of ranks and one order of their collectives. The axes of a collective, or
+// its number of neighbours, determine the ranks; the schedule decides the stream and the transport.
+// Collectives with equal ranks, stream and transport share a communicator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@ struct Meeting {
   bool operator==(const Meeting &) const = default;
 };
 
-/// Who meets in the collective of `start` on `mesh`. An error if the axes are not neighbours of the
-/// mesh, which a plan cannot say.
+/// The ranks that meet in the collective that `start` begins on `mesh`. An error if the axes are
+/// not adjacent in the mesh: a plan cannot describe such ranks.
 llvm::FailureOr<Meeting> getMeeting(CollectiveOpInterface start, MeshOp mesh);
 
 struct Communicator {
-  std::string name; // "gather", for people; no two are equal
-  std::string axes; // "dp"; "" if some neighbours on an axis meet
+  std::string name; // "gather", for messages; all names differ
+  std::string axes; // "dp"; "" if neighbours on a part of an axis meet
   Meeting meeting;
   Stream stream;
   Transport transport = Transport::Kernels;
@@ -37,12 +37,12 @@ struct Communicator {
 
 class CommunicatorTable {
 public:
-  /// Of all collectives of all steps of a program, in their order. Errors are told at the
-  /// collective.
+  /// The communicators of all collectives of all steps of a program, in their order. Errors are
+  /// reported at the collective.
   static llvm::FailureOr<CommunicatorTable> build(llvm::ArrayRef<mlir::ModuleOp> steps);
 
   llvm::ArrayRef<Communicator> getCommunicators() const { return communicators; }
-  /// The number of the collective's communicator.
+  /// Index of the collective's communicator.
   unsigned lookup(CollectiveOpInterface start, MeshOp mesh) const;
 
 private:

@@ -7,14 +7,14 @@
 
 namespace fsdp {
 
-/// What a gradient is a copy of. A copy only gives it a place of its own.
+/// The value behind all copies of `gradient`. A copy only gives the gradient a buffer of its own.
 mlir::Value skipCopies(mlir::Value gradient);
 
-/// What `gradient`, of a parameter of `group`, was before it was copied, and rounded to the group's
-/// `reduce_dtype`; `gradient` itself if it was neither.
+/// The gradient of a parameter of `group` before it was copied and rounded to the group's
+/// `reduce_dtype`; `gradient` itself if neither happened.
 ///
-/// FSDP2 rounds the gradients of the first microbatch, and adds those of the others as they are:
-/// each sum is rounded, its summands are not (torch 2.11, _fsdp_param.py,
+/// FSDP2 rounds the gradient of the first microbatch and adds the gradients of later microbatches
+/// unrounded: it rounds each sum, not its summands (torch 2.11, _fsdp_param.py,
 /// accumulate_unsharded_grad_if_needed).
 mlir::Value getUnrounded(GroupOp group, mlir::Value gradient);
 

@@ -9,50 +9,50 @@
 
 namespace fsdp {
 
-/// A group in one dtype: where its parameters, or what belongs to them, lie. Offsets are bytes.
+/// The sizes of a group's parameters, gradients or states in one dtype. Sizes are bytes or
+/// elements.
 struct GroupForm {
   mlir::Type elementType;
   int64_t elementBytes = 0;
-  unsigned numParams = 0;    // the first ones of the group
-  int64_t shardElements = 0; // a rank's part
-  int64_t shardBytes = 0;    // likewise
-  int64_t wholeBytes = 0;    // all ranks' parts
+  unsigned numParams = 0;    // the group's first parameters
+  int64_t shardElements = 0; // of one rank
+  int64_t shardBytes = 0;    // of one rank
+  int64_t wholeBytes = 0;    // of all ranks
 };
 
-/// Something of a group that lies on the host between steps. Sizes are bytes.
+/// A shard or a state of a group that lies on the host between steps. Sizes are bytes.
 struct HostPart {
   BufferCategory category;
-  unsigned index;       // as LiveRange's
+  unsigned index;       // LiveRange::index
   std::string name;     // "optimizer state 1"
   int64_t bytes;        // on the host
-  int64_t fetchedBytes; // in the arena, for the update: of the parameters that are not frozen
+  int64_t fetchedBytes; // in the arena during the update: without frozen parameters
 
-  /// The copy that is gathered is only stored: the update writes all of it.
+  /// True for the copy that is gathered. It is never fetched: the update writes all of it.
   bool isCopy() const { return category == BufferCategory::Shard && index == 1; }
 };
 
-/// A group, resolved: its parameters and where they lie. Offsets are bytes unless they say
-/// elements.
+/// A group with its parameters and layouts. Offsets are bytes unless their comment says elements.
 struct GroupInfo {
   GroupOp op;
   unsigned index = 0;    // among the module's groups
-  unsigned replicas = 1; // of every shard: copies on as many ranks
+  unsigned replicas = 1; // ranks that hold equal copies of each shard
   llvm::SmallVector<ParamOp> params;
   /// The parameters as they are updated and as they are gathered.
   GroupForm master, gathered;
-  /// Of those that are not frozen, the first ones: as they are updated, and the gradients as they
-  /// are reduced.
+  /// Parameters that are not frozen (the group's first ones): as they are updated, and their
+  /// gradients as they are reduced.
   GroupForm updated, gradients;
-  /// Likewise, each state that the optimizer keeps of the shard: of a frozen group none.
+  /// Each optimizer state of the shard, without frozen parameters. Empty for a frozen group.
   llvm::SmallVector<GroupForm, 3> states;
   plan::GroupLayout layout;
-  plan::GroupLayout trained; // of those that are not frozen, each at its place in `layout`
-  /// Of the chunks that stay after forward (`fsdp.chunk`), over their ranks; no parameters: none
-  /// stay.
+  plan::GroupLayout trained; // of the parameters that are not frozen, placed as in `layout`
+  /// The layout of the chunks that stay after forward (`fsdp.chunk`) over their ranks. Without
+  /// parameters if no chunk stays.
   plan::GroupLayout chunk;
 
-  /// With an `all_gather_extension`: where the encoded part of each parameter begins in an encoded
-  /// shard (bytes). The elements of `gathered` are then bytes. Empty without an extension.
+  /// With an `all_gather_extension`: the offset (bytes) of each parameter's encoded bytes in an
+  /// encoded shard. The elements of `gathered` are then bytes. Empty without an extension.
   llvm::SmallVector<int64_t> encodedBegins;
 
   bool isEncoded() const { return !encodedBegins.empty(); }
@@ -68,8 +68,8 @@ struct GroupInfo {
   /// Ranks over which the group is sharded.
   unsigned getShards() const { return layout.ranks; }
   int64_t getChunkBytes() const { return chunk.shardElements * gathered.elementBytes; }
-  /// Of a rank's reduced gradients, in the dtype of the value that holds them: accumulated ones
-  /// have another than those that come from a reduction.
+  /// Bytes of one rank's reduced gradients in `dtype`. Accumulated gradients may have another dtype
+  /// than the result of a reduction.
   int64_t getGradientBytes(mlir::Type dtype) const;
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
   int64_t getStateBytes() const; // of all states
@@ -77,7 +77,7 @@ struct GroupInfo {
     GroupOp group = op; // accessors of operations are not const
     return mlir::FlatSymbolRefAttr::get(group.getSymNameAttr());
   }
-  /// True if no parameter has a gradient: nothing is reduced and updated.
+  /// True if no parameter has a gradient: nothing is reduced or updated.
   bool isFrozen() const { return gradients.numParams == 0; }
   /// True if the shard has a copy in another dtype, which is gathered in its place.
   bool hasGatherCopy() const { return !isEncoded() && gathered.elementType != master.elementType; }
@@ -86,21 +86,21 @@ struct GroupInfo {
     return mlir::cast<mlir::RankedTensorType>(op.getType());
   }
   int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
-  /// What lies on the host: the shard of the parameters, the optimizer's states, the copy that is
-  /// gathered. Its places there, and those to which it is fetched, are in this order.
+  /// The parts on the host: the shard, the optimizer states, the copy that is gathered. The offsets
+  /// on the host, and those of the fetched copies in the arena, have this order.
   std::vector<HostPart> getHostParts() const;
-  int64_t getFetchedBytes() const; // of all of these
-  /// The places on the host of a planned group's parts.
+  int64_t getFetchedBytes() const; // of all parts
+  /// The offsets of a planned group's parts in the host's arena.
   llvm::SmallVector<int64_t> getHostPlaces() const;
-  /// What is wrong with the places of a planned group in the arena and on the host: "has no place
-  /// for ..."; none: nothing.
+  /// Describes a missing or superfluous offset of a planned group in the arena or on the host: "has
+  /// no place for ..."; nullopt if all offsets are there.
   std::optional<std::string> explainPlaces() const;
-  /// Where the parameter begins in the whole group (flat layout, or one rank, where both layouts
-  /// leave parameters whole).
+  /// Offset of the parameter in the whole group. Valid in the flat layout and on one rank, where
+  /// both layouts keep parameters whole.
   int64_t getParamBegin(unsigned param, const GroupForm &form) const {
     return layout.parameters[param].offset * form.elementBytes;
   }
-  /// Where the next parameter begins, or the group ends: what lies between is padding.
+  /// Offset of the next parameter, or the group's end. The bytes in between are padding.
   int64_t getParamEnd(unsigned param, const GroupForm &form) const {
     return param + 1 < form.numParams ? getParamBegin(param + 1, form) : form.wholeBytes;
   }
@@ -109,7 +109,7 @@ struct GroupInfo {
 /// All groups of a sharded, scheduled or planned module, in order of declaration.
 class GroupTable {
 public:
-  /// Errors where a group has no parameters, or a parameter no group.
+  /// Diagnoses a group without parameters and a parameter without a group.
   static llvm::FailureOr<GroupTable> build(mlir::ModuleOp module);
 
   llvm::ArrayRef<GroupInfo> getGroups() const { return groups; }
@@ -124,10 +124,10 @@ public:
   const GroupInfo &lookup(mlir::FlatSymbolRefAttr group) const {
     return groups[groupOf.lookup(group.getAttr())];
   }
-  /// The group of a shard, of what a collective moves, or of fetched optimizer state.
+  /// The group of a shard, of a collective's result, or of fetched optimizer state.
   const GroupInfo &lookup(ShardType shard) const { return lookup(shard.getGroup()); }
   const GroupInfo &lookup(StateType state) const { return lookup(state.getGroup()); }
-  /// The group of a parameter and its index there; null if the symbol is no parameter of a group.
+  /// The group of a parameter and its index there; null if no group has a parameter of this name.
   std::pair<const GroupInfo *, unsigned> lookupParam(mlir::FlatSymbolRefAttr param) const;
   bool isGroup(mlir::FlatSymbolRefAttr symbol) const { return groupOf.contains(symbol.getAttr()); }
 

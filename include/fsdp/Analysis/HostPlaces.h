@@ -1,4 +1,4 @@
-//===- HostPlaces.h - What lies where on the host ---------------*- C++ -*-===//
+//===- HostPlaces.h - Buffers in the host's arena ---------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_HOSTPLACES_H
 #define FSDP_ANALYSIS_HOSTPLACES_H
@@ -7,23 +7,23 @@
 
 namespace fsdp {
 
-/// A gradient or an activation in the host's arena, at operations first, ..., last of the step,
-/// both included.
+/// A gradient or an activation in the host's arena while operations first, ..., last of the step
+/// run, both included.
 struct StoredValue {
-  mlir::Operation *store; // its start
+  mlir::Operation *store; // the start of the store
   int64_t bytes;
-  int64_t first, last; // the start of its store; the end of its last fetch
+  int64_t first, last; // positions of the store's start and of the last fetch's end
 };
 
-/// What a store copies, without padding.
+/// Bytes that a store copies, without padding.
 int64_t getStoredBytes(StoreStartOp store, const GroupTable &groups);
 
-/// Those of a step, in order.
+/// The stored gradients and activations of a step, in order.
 llvm::SmallVector<StoredValue> collectStoredValues(mlir::Block &body, const GroupTable &groups);
 
-/// P5: in a planned module, the places of what lies on the host are their own while
-/// they are needed, aligned as the arena is, within the host's arena. Diagnoses the first
-/// violation. How many there are of what a group keeps GroupInfo checks.
+/// P5: in a planned module the buffers in the host's arena do not overlap while they are live, are
+/// aligned as the arena is, and lie within it. Diagnoses the first violation. GroupInfo checks how
+/// many buffers a group has there.
 mlir::LogicalResult checkHostPlaces(mlir::ModuleOp module, mlir::Block &body,
                                     const GroupTable &groups);
 

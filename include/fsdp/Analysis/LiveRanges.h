@@ -1,4 +1,4 @@
-//===- LiveRanges.h - What is in memory when -------------------*- C++ -*-===//
+//===- LiveRanges.h - Live ranges of a step's buffers -----------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_LIVERANGES_H
 #define FSDP_ANALYSIS_LIVERANGES_H
@@ -15,19 +15,20 @@ struct LiveRange {
   int64_t bytes;       // aligned as the arena is
   int64_t first, last; // positions at which it is live, both included
   BufferCategory category;
-  /// Whose it is: the declaration of a group or buffer, the start of a collective or of a fetch, or
-  /// the operation that yields the value.
+  /// The declaration of a group or buffer, the start of a collective or of a fetch, or the
+  /// operation that yields the value.
   mlir::Operation *owner;
-  /// Which result of `owner`, optimizer state from 1 on, or parameter of its group; of a shard 1 if
-  /// it is the copy that is gathered.
+  /// Result number of `owner`, optimizer state from 1 on, or parameter of the group. Of a shard: 1
+  /// for the copy that is gathered.
   unsigned index = 0;
-  /// The storage that lies here, or StepStorage::kNone. A gradient without one is copied here.
+  /// The storage in this buffer, or StepStorage::kNone. A gradient without a storage is copied
+  /// here.
   int64_t storage = StepStorage::kNone;
-  /// The gradients of a group are one bundle: buffers that keep their distances (ArenaPlanner.h).
+  /// The gradients of a group are one bundle: buffers at fixed distances (ArenaPlanner.h).
   int64_t bundle = -1, bundleOffset = 0;
 };
 
-/// The ranges of what a group keeps between steps.
+/// The ranges of a group's buffers that live between steps.
 struct KeptRanges {
   // Unless they are on the host:
   std::optional<size_t> shard;
@@ -39,32 +40,32 @@ struct KeptRanges {
 std::string describe(const LiveRange &range, const StepStorage &storage);
 
 /// All buffers of a step of a sharded, scheduled or planned module, by the memory model of streams
-/// (FsdpOps.td). Linear in the number of operations.
+/// (FsdpCollectives.td). Linear in the number of operations.
 class LiveRanges {
 public:
   static constexpr size_t kNone = ~size_t(0);
 
-  /// Errors where there is not one optimizer, a collective is never waited for, or state on the
-  /// host is never fetched.
+  /// Diagnoses a missing or second optimizer, a collective without a wait, and state on the host
+  /// without a fetch.
   static llvm::FailureOr<LiveRanges> build(mlir::ModuleOp module, mlir::func::FuncOp step,
                                            const GroupTable &groups, const StepStorage &storage);
 
   llvm::ArrayRef<LiveRange> getRanges() const { return ranges; }
   int64_t getNumPositions() const { return numPositions; }
 
-  /// The range that holds a storage; kNone if it lies within another one: a shard, a buffer, a
-  /// gathered group.
+  /// The range that holds a storage; kNone if the storage is a part of another one: a shard, a
+  /// buffer, a gathered group.
   size_t lookup(int64_t storage) const { return rangeOfStorage[storage]; }
   const KeptRanges &getKept(const GroupInfo &group) const { return keptBy[group.index]; }
   /// The ranges of a buffer, of a fetch's start (the group's host parts), of a gather's start, of a
-  /// reduction's start (its gradients, then the reduced shard), of an fsdp.pack (its gradients).
+  /// reduction's start (its gradients, then the reduced shard) or of an fsdp.pack (its gradients).
   llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
     auto found = rangesOf.find(op);
     return found == rangesOf.end() ? llvm::ArrayRef<size_t>() : found->second;
   }
 
-  /// Gradients that their operations write where the reduction reads them, and those that are
-  /// copied.
+  /// Gradients that their operations write directly into the reduction's input, and gradients that
+  /// are copied there.
   int64_t numPlaced = 0, numCopied = 0, bytesCopied = 0;
 
 private:
@@ -80,7 +81,7 @@ private:
 /// Bytes that are live at each position.
 std::vector<int64_t> getLiveBytes(llvm::ArrayRef<LiveRange> ranges, int64_t numPositions);
 
-/// Places the buffers in one arena; one offset per range.
+/// Assigns one offset per range in one arena.
 plan::ArenaPlan planArena(llvm::ArrayRef<LiveRange> ranges);
 
 } // namespace fsdp

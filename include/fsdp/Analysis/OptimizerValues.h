@@ -1,4 +1,4 @@
-//===- OptimizerValues.h - How each parameter is updated --------*- C++ -*-===//
+//===- OptimizerValues.h - Optimizer options of each parameter --*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_OPTIMIZERVALUES_H
 #define FSDP_ANALYSIS_OPTIMIZERVALUES_H
@@ -11,31 +11,32 @@
 
 namespace fsdp {
 
-/// Values of torch.optim under torch's names; 0 where the optimizer has no such value.
+/// Options of an optimizer under torch.optim's names; 0 where the optimizer has no such option.
 struct OptimizerValues {
   OptimizerKind kind = OptimizerKind::SGD;
   double lr = 0, weightDecay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, eps = 0;
   bool nesterov = false, amsgrad = false, maximize = false;
-  /// `lr` is that of a group: no run replaces it.
+  /// `lr` is that of a parameter group: a run's learning rate does not replace it.
   bool hasOwnLr = false;
 };
 
 /// The optimizer of a module and its groups.
 class OptimizerTable {
 public:
-  /// Of a module with one optimizer. Diagnoses a parameter of two groups, and betas or eps of an
-  /// optimizer that has none.
+  /// Reads a module with one optimizer. Diagnoses a parameter in two parameter groups, and betas or
+  /// eps of an optimizer that has none.
   static llvm::FailureOr<OptimizerTable> build(mlir::ModuleOp module);
 
-  /// Values of what belongs to no group, then those of each group, in order of declaration.
+  /// The values of parameters outside of all groups, then those of each group, in declaration
+  /// order.
   llvm::ArrayRef<OptimizerValues> getValues() const { return values; }
-  /// Which of these update a parameter.
+  /// The index in getValues() of the values that update a parameter.
   unsigned getIndex(mlir::StringAttr param) const { return indexOf.lookup(param); }
   const OptimizerValues &lookup(mlir::StringAttr param) const { return values[getIndex(param)]; }
 
 private:
   std::vector<OptimizerValues> values;
-  llvm::DenseMap<mlir::StringAttr, unsigned> indexOf; // of those in groups
+  llvm::DenseMap<mlir::StringAttr, unsigned> indexOf; // of parameters in groups
 };
 
 } // namespace fsdp

@@ -1,7 +1,7 @@
-//===- PlannedUses.h - Until when a planned step needs its buffers -*- C++ -*-===//
+//===- PlannedUses.h - Last uses of a planned step's buffers ----*- C++ -*-===//
 //
-// Found from the module alone: its uses, waits, reshards and offsets. The memory planner's live
-// ranges (LiveRanges.h) have no part in it, so that the verifier can prove them.
+// Positions follow from the module alone: its uses, waits, reshards and offsets. The memory
+// planner's live ranges (LiveRanges.h) are not consulted, so that the verifier can check them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +14,10 @@
 
 namespace fsdp {
 
-/// Where a group's gradients are packed: the input of a reduction, or what an update reads.
+/// The buffer of a group's packed gradients: the input of a reduction, or of an update.
 struct GradientSink {
   const GroupInfo *group;
-  int64_t base, end; // arena offset; position until which they are needed
+  int64_t base, end; // arena offset; last position at which the gradients are needed
 };
 
 /// Positions count the operations of the step's block from 0.
@@ -27,16 +27,16 @@ public:
 
   /// The return's position.
   int64_t getEnd() const { return end; }
-  /// The last position at which a storage is needed. A gradient that lies where its group's
-  /// gradients are packed is needed until they are used up.
+  /// The last position at which a storage is needed. A gradient that already lies in its group's
+  /// packed buffer is needed until that buffer is.
   int64_t getLast(int64_t index) const { return lastUse[index]; }
 
-  /// Of an operation that packs gradients; none where offsets or a wait are missing.
+  /// The buffer that an operation packs gradients into; none where an offset or a wait is missing.
   std::optional<GradientSink> getSink(mlir::Operation *op) const;
-  /// True if the gradient lies at its place in the group's gradients already.
+  /// True if the gradient already lies at its offset in the packed buffer.
   bool isPlaced(const GradientSink &sink, unsigned param, mlir::Value gradient) const;
-  /// Of an operation that packs gradients and writes to them: the parameter whose gradient lies
-  /// there and is used later; none if there is none.
+  /// For an operation that packs gradients and overwrites the packed buffer: a parameter whose
+  /// gradient lies in the buffer and is used later; none if there is no such parameter.
   std::optional<unsigned> getSpoiled(mlir::Operation *op) const {
     auto found = spoiled.find(op);
     return found == spoiled.end() ? std::nullopt : std::optional(found->second);

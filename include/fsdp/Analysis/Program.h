@@ -1,9 +1,9 @@
 //===- Program.h - Several steps over one state ------------------*- C++ -*-===//
 //
-// A program is a module of modules: each holds one step with its declarations, as it would alone.
-// The first ones train, each with samples of another shape; the last ones may be evaluations,
-// likewise, which compute the loss of the same parameters. What they declare of the state is equal,
-// and from memory planning on lies in one place for all of them.
+// A program is a module of modules, one per step, each with its own declarations as if it were
+// alone. The first steps train, each with samples of another shape. The last steps may be
+// evaluations, also of different shapes, which compute the loss of the same parameters. All steps
+// declare the same state, and memory planning gives the state the same offsets in all steps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,25 +15,25 @@
 
 namespace fsdp {
 
-/// The modules of a program's steps; of a module that is one step, itself.
+/// The modules of a program's steps; `module` itself if it is a single step.
 llvm::SmallVector<mlir::ModuleOp> getSteps(mlir::ModuleOp module);
 
 inline bool isProgram(mlir::ModuleOp module) { return !module.getOps<mlir::ModuleOp>().empty(); }
 
-/// Hands another step of a program what the first training step says of the state: the optimizer,
-/// and, if the other one evaluates, which parameters have gradients. Transient buffers that neither
-/// writes become literals. Both are captured, the other one as a further step. Diagnoses parameters
-/// and buffers that the other step does not have so.
+/// Copies the state that the first training step declares to another captured step: the optimizer
+/// and, if the other step evaluates, which parameters have gradients. Transient buffers that
+/// neither step writes become literals. Diagnoses parameters and buffers that the other step lacks
+/// or declares differently.
 mlir::LogicalResult takeStateOf(mlir::ModuleOp training, mlir::ModuleOp other);
 
-/// The program of steps that train, at least one, and then perhaps some that evaluate, of their
-/// phase. The steps' modules get names: @step, @step_2, ..., @evaluate, @evaluate_2, ...
+/// A program of at least one training step, then any evaluation steps, in the phase of its steps.
+/// The steps' modules are named @step, @step_2, ..., @evaluate, @evaluate_2, ...
 mlir::OwningOpRef<mlir::ModuleOp>
 makeProgram(llvm::MutableArrayRef<mlir::OwningOpRef<mlir::ModuleOp>> steps);
 
-/// P6: the steps are some that train, with samples of different shapes, and then perhaps some that
-/// evaluate, likewise, of one phase, mesh, optimizer and groups; in a planned program state lies in
-/// one place for all of them, in arenas of one size.
+/// P6: a program has training steps with samples of different shapes, then any evaluation steps,
+/// also of different shapes. All steps have the same phase, mesh, optimizer and groups. In a
+/// planned program the state has the same offsets in all steps, in arenas of equal size.
 mlir::LogicalResult checkSharedState(mlir::ModuleOp program);
 
 } // namespace fsdp

@@ -1,10 +1,10 @@
-//===- Provenance.h - That a step computes what was captured -----*- C++ -*-===//
+//===- Provenance.h - Digests of a step's computation -----------*- C++ -*-===//
 //
 // A digest of what a step computes: of its loss, of each parameter's gradient and of each buffer's
-// new value, followed through operators down to parameters, inputs and constants. It does not
-// depend on when something is computed, gathered or reduced, nor on what is computed twice, so that
-// every pass between captured and planned keeps it. fsdp-insert-collectives writes it into the
-// module; the verifiers of later phases compare.
+// new value, followed through operators down to parameters, inputs and constants. The digest
+// depends neither on when a value is computed, gathered or reduced, nor on values that are computed
+// twice, so that every pass between captured and planned preserves it. fsdp-insert-collectives
+// writes it into the module; the verifiers of later phases compare.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@ namespace fsdp {
 /// The digest of a step of any phase, 32 hexadecimal digits. Linear in the number of operations.
 std::string computeProvenance(Step &step);
 
-/// S9: the step computes what the module's `fsdp.provenance` says; a module that says nothing is
-/// not compared. Diagnoses the difference.
+/// S9: the digest of the step equals the module's `fsdp.provenance`. A module without this
+/// attribute is not compared. Diagnoses the difference.
 mlir::LogicalResult checkProvenance(Step &step);
 
 } // namespace fsdp

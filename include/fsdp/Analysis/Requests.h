@@ -1,4 +1,4 @@
-//===- Requests.h - What is asked of a group and not decided yet -*- C++ -*-===//
+//===- Requests.h - User requests that are not met --------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_REQUESTS_H
 #define FSDP_ANALYSIS_REQUESTS_H
@@ -7,17 +7,17 @@
 
 namespace fsdp {
 
-/// The dtype that the user asks for where the group travels in another one and no decision says
-/// why: "asks for param_dtype 'bf16', but is gathered as 'f32' ..."; none: there is none.
+/// A dtype that the user requests and the group's collectives do not use, without a decision that
+/// gives the reason: "asks for param_dtype 'bf16', but is gathered as 'f32' ..."; else nullopt.
 std::optional<std::string> explainOpenDtypes(Step &step, GroupOp group);
 
-/// The first request of the user for a sharded group that is decided otherwise, or not at all,
-/// while no decision says why: of dtypes, of recomputation and of the place of optimizer state.
+/// The first user request for a sharded group that is not met, without a decision that gives the
+/// reason: of dtypes, of recomputation, of optimizer state on the host.
 std::optional<std::string> explainOpen(Step &step, GroupOp group);
 
-/// Likewise of optimizer state that is to be offloaded, and stays in the arena.
+/// Likewise for optimizer state that should be offloaded and is in the arena.
 std::optional<std::string> explainOpenOffload(GroupOp group);
-/// The same of activations that are to be on the host.
+/// Likewise for activations that should be on the host.
 std::optional<std::string> explainOpenActivationOffload(GroupOp group);
 
 } // namespace fsdp

@@ -1,4 +1,4 @@
-//===- ScheduleChecks.h - What must hold of order and streams ----*- C++ -*-===//
+//===- ScheduleChecks.h - Checks of order and streams -----------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_SCHEDULECHECKS_H
 #define FSDP_ANALYSIS_SCHEDULECHECKS_H
@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-/// All that must hold of a scheduled step: what must of a sharded one, and D1 to D3 of
-/// fsdp-verify-scheduled. Diagnoses the first violation.
+/// All rules of a scheduled step: those of a sharded step, and D1 to D3 of fsdp-verify-scheduled.
+/// Diagnoses the first violation.
 mlir::LogicalResult checkScheduled(Step &step);
 
 } // namespace fsdp

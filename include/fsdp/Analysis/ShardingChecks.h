@@ -1,8 +1,8 @@
-//===- ShardingChecks.h - What must hold of groups and collectives -*- C++ -*-===//
+//===- ShardingChecks.h - Checks of groups and collectives ------*- C++ -*-===//
 //
 // Shared by the verifiers of the phases after grouping. Each check diagnoses the first violation,
-// with a note at the place that it conflicts with. The labels (S1, ...) are those of
-// fsdp-verify-sharded.
+// with a note at the conflicting operation. The labels (S1, ...) are those of fsdp-verify-sharded.
+//
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,16 +13,16 @@
 
 namespace fsdp {
 
-/// There is a mesh, and every parameter is in exactly one group: S1, or C7 of a captured module.
+/// A mesh exists and every parameter is in exactly one group: S1; C7 of a captured module.
 mlir::LogicalResult checkGroups(Step &step, llvm::StringRef label);
 
-/// The operator mutates no argument: C3 of a captured module, S9 of later phases.
+/// The operator mutates no argument: C3 of a captured module; S9 of later phases.
 mlir::LogicalResult checkFunctional(aten::CallOp call, llvm::StringRef label);
 
-/// S4, S5 and S7 of gradients: each group's are reduced over all ranks, and updated with, once.
+/// S4, S5 and S7 of gradients: each group's gradients are reduced over all ranks and applied, once.
 mlir::LogicalResult checkReductions(Step &step);
 
-/// S1 to S9: all that must hold of a sharded step, and of what becomes of it.
+/// S1 to S9: all rules of a sharded step, which also hold in later phases.
 mlir::LogicalResult checkSharded(Step &step);
 
 } // namespace fsdp

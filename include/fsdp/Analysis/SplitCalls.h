@@ -1,44 +1,46 @@
-//===- SplitCalls.h - Calls that are several others --------------*- C++ -*-===//
+//===- SplitCalls.h - Calls as several simpler calls ------------*- C++ -*-===//
 //
-// Kernels can hold a part of what some operators compute. These are split into calls that make the
-// same numbers; the proof that a step computes what was captured takes a call and its parts for the
-// same (Provenance.h).
+// A kernel can include a part of the computation of some operators. Calls of these operators are
+// split into calls that compute the same result. The proof that a step computes what was captured
+// treats a call and its parts as equal (Provenance.h).
 //
-// A loss of classes, nll_loss(rows, targets), is nll_loss(picked, ignored) with
+// A classification loss, nll_loss(rows, targets), is nll_loss(picked, ignored) with
 //
 //   picked  = gather(rows, 1, unsqueeze(clamp_min(targets, 0), 1))
 //   ignored = clamp_max(targets, 0)
 //
-// if what is ignored is negative: of each row whose target is a class both add the same number, in
-// the same order. Where a class is ignored, targets of it are replaced by a negative number first.
+// if the ignored class is negative: for each row whose target is a class both add the same element,
+// in the same order. If the ignored class is not negative, targets equal to it are first replaced
+// by a negative number.
 //
-// With weights of classes, weights = gather(weight, 0, clamp_min(targets, 0)) is one of each row.
-// The loss of picked * unsqueeze(weights, 1) is the sum of products; the loss of -weights is the
-// sum of weights, by which a mean divides.
+// With class weights, weights = gather(weight, 0, clamp_min(targets, 0)) has one element per row.
+// The loss of picked * unsqueeze(weights, 1) is the weighted sum. The loss of -weights is the sum
+// of the weights, by which a mean divides.
 //
-// A sum, mean or logsumexp of rows that drops the last dimension is the squeeze of the one that
-// keeps it with size 1.
+// A sum, mean or logsumexp of rows that drops the last dimension is the squeeze of the same
+// operator that keeps the dimension with size 1.
 //
-// A sum over all dimensions but the last, as the gradients of norms' weights and of biases are, is
-// one over the chunks of
+// A sum over all dimensions but the last, such as the gradient of a norm's weight or of a bias, is
+// a sum over the chunks of
 //
-//   chunks = sum(view(numbers, [chunks, rows of one, columns]), 1)
+//   chunks = sum(view(tensor, [chunks, rows per chunk, columns]), 1)
 //
-// in fp32, rounded at the end. Of large tensors that are cut into enough chunks of equal size only.
+// in fp32, rounded at the end. Only tensors large enough for several chunks of equal size are
+// split.
 //
 // A native_layer_norm of the last dimension is, in fp32 and rounded at the end,
 //
-//   moved = numbers - mean(numbers)
-//   rstd  = rsqrt(mean(moved * moved) + eps)
-//   moved * rstd * weight + bias
+//   centered = input - mean(input)
+//   rstd     = rsqrt(mean(centered * centered) + eps)
+//   centered * rstd * weight + bias
 //
-// and its backward, where the gradients of weight and bias are sums as above,
+// and its backward, in which the gradients of weight and bias are sums as above, is
 //
-//   normalized = (numbers - mean) * rstd
+//   normalized = (input - mean) * rstd
 //   scaled     = gradient * weight
 //   (scaled - mean(scaled) - normalized * mean(scaled * normalized)) * rstd
 //
-// A _fused_rms_norm is the same without the means of numbers and scaled, and without bias.
+// A _fused_rms_norm is the same without the means of input and scaled, and without bias.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,20 +51,20 @@
 
 namespace fsdp {
 
-/// Values are numbered: first the operands of the call that is split, then the results of the parts
-/// in their order.
+/// Values are numbered: first the operands of the split call, then the results of its parts in
+/// order.
 struct SplitCall {
   struct Part {
     llvm::StringRef callee;
-    llvm::SmallVector<unsigned, 4> operands; // values
+    llvm::SmallVector<unsigned, 4> operands; // value numbers
     llvm::SmallVector<mlir::Attribute> arguments;
     llvm::SmallVector<mlir::Type, 2> results;
   };
   llvm::SmallVector<Part, 8> parts;
-  llvm::SmallVector<unsigned, 2> results; // the values that are the results of the call
+  llvm::SmallVector<unsigned, 2> results; // numbers of the values that replace the call's results
 };
 
-/// True for an nll_loss that can be split: of more than one class in the last of two dimensions.
+/// True for an nll_loss that can be split: over more than one class, in the last of two dimensions.
 bool isLossOfRows(aten::CallOp call);
 
 /// True for a sum over all dimensions but the last that can be split.
@@ -71,7 +73,7 @@ bool isLargeSumOfColumns(aten::CallOp call);
 /// True for a native_layer_norm, a _fused_rms_norm or a backward of these that can be split.
 bool isNorm(aten::CallOp call);
 
-/// None for calls that are no loss, sum or norm as above.
+/// The parts of a loss, sum or norm as above; nullopt for other calls.
 std::optional<SplitCall> splitCall(aten::CallOp call);
 
 } // namespace fsdp

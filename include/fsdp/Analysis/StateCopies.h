@@ -1,4 +1,4 @@
-//===- StateCopies.h - Optimizer state that lies on the host ----*- C++ -*-===//
+//===- StateCopies.h - Host copies of optimizer state -----------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_STATECOPIES_H
 #define FSDP_ANALYSIS_STATECOPIES_H
@@ -7,8 +7,7 @@
 
 namespace fsdp {
 
-/// The update of a group whose parameters or optimizer state lie on the host, and the copies around
-/// it.
+/// The update of a group whose parameters or optimizer state lie on the host, and its host copies.
 struct StateCopy {
   UpdateOp update;
   FetchStateStartOp fetch;
@@ -17,12 +16,13 @@ struct StateCopy {
   StoreStateWaitOp storeWait;
 };
 
-/// Those of a step, in the order of the updates. A copy that lacks its store or a wait is left out:
-/// the checks S2 and S6 refuse it.
+/// The state copies of a step, in the order of the updates. A copy without a store or a wait is
+/// left out: the checks S2 and S6 refuse it.
 llvm::SmallVector<StateCopy> collectStateCopies(mlir::Block &body);
 
-/// S6: state on the host is fetched once, and waited for before its update, behind which it is
-/// stored; that is waited for once. Other state is not fetched. Diagnoses the first violation.
+/// S6: state on the host is fetched once and waited for before its update. It is stored after the
+/// update, and the store is waited for once. State in the arena is not fetched. Diagnoses the first
+/// violation.
 mlir::LogicalResult checkStateCopies(Step &step);
 
 } // namespace fsdp

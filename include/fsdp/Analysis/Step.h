@@ -11,21 +11,21 @@
 
 namespace fsdp {
 
-/// A parameter's place: which group, and where in it.
+/// A parameter's group and its index there.
 struct GroupMember {
   unsigned group;
   unsigned position;
 };
 
-/// The axes over whose ranks the norm of all gradients is summed. If all groups are sharded over as
-/// many ranks, it is the axis of the shards, else all axes of the model's mesh.
+/// The axes over which the norm of all gradients is summed: if all groups are sharded over equally
+/// many ranks, the shards' axis, else all axes of the model's mesh.
 struct NormAxes {
   MeshOp mesh; // null: there is none
   llvm::SmallVector<mlir::Attribute, 2> axes;
   int64_t ranks = 1;
 };
 
-/// What a module declares, collected once, in program order. Every pass begins with one.
+/// The declarations of a module, collected once, in program order. Every pass begins with them.
 struct Step {
   mlir::ModuleOp module;
   mlir::func::FuncOp function;
@@ -53,14 +53,14 @@ struct Step {
   MeshOp getMesh(CollectiveOpInterface start);
   /// All ranks of a run; 1 without a mesh.
   int64_t getWorldSize();
-  /// Ranks over which the group is sharded: the last axis of its mesh.
+  /// Ranks over which the group is sharded: the size of its mesh's last axis.
   int64_t getShards(GroupOp group) { return getMesh(group).getSizes().back(); }
-  /// Copies of every shard of the group: the other axes of its mesh.
+  /// Number of ranks that hold equal copies of a shard: the product of the other axes' sizes.
   int64_t getReplicas(GroupOp group) { return getWorldSize() / getShards(group); }
   /// True if some group is sharded over several ranks.
   bool isSharded();
   NormAxes getNormAxes();
-  /// What the module says of microbatches; null if it says nothing.
+  /// The module's `fsdp.accumulation`; null without one.
   AccumulationAttr getAccumulation();
   /// How many microbatches a step has.
   int64_t getMicrobatches();
@@ -69,21 +69,21 @@ struct Step {
 
   /// The group's parameters, in the group's order.
   llvm::SmallVector<ParamOp> getParams(GroupOp group);
-  /// Those of them that have gradients: the first ones.
+  /// The group's parameters that have gradients: its first ones.
   llvm::SmallVector<ParamOp> getTrained(GroupOp group);
   /// The dtype of the group's parameters; null if it has none.
   mlir::Type getDtype(GroupOp group);
 };
 
-/// What was stored on the host, if `value` has been fetched from there; else `value`.
+/// The value that was stored on the host, if `value` is its fetched copy; else `value`.
 mlir::Value skipHostCopies(mlir::Value value);
 
-/// Where the model computes a value, through copies to and from the host; null if it is no result
-/// of an operator.
+/// The scope of the operator that computes a value, through copies to and from the host; null if no
+/// operator computes it.
 aten::ScopeAttr getScopeOf(mlir::Value value);
 
-/// The reduce-scatter whose result a shard is, reduced over the replicas or not; null if it is
-/// none.
+/// The reduce-scatter that yields a shard, with or without an all-reduce over the replicas behind
+/// it; null if there is none.
 ReduceScatterStartOp getReductionOf(mlir::Value shard);
 
 /// The module's phase; captured if it has no attribute.
@@ -93,7 +93,7 @@ void setPhase(mlir::ModuleOp module, ModulePhase phase);
 /// The devices that the module was captured for.
 Target getTarget(mlir::ModuleOp module);
 
-/// Diagnoses a module that is in another phase than `pass` takes.
+/// Diagnoses a module whose phase is none of `phases`, those that `pass` accepts.
 mlir::LogicalResult expectPhase(mlir::ModuleOp module, llvm::StringRef pass,
                                 llvm::ArrayRef<ModulePhase> phases);
 

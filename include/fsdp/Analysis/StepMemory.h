@@ -1,4 +1,4 @@
-//===- StepMemory.h - The memory of one step, analysed ----------*- C++ -*-===//
+//===- StepMemory.h - Memory analysis of one step ---------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_STEPMEMORY_H
 #define FSDP_ANALYSIS_STEPMEMORY_H
@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// Groups, storages and live ranges of a module's step. Valid while the module stays as it is.
+/// Groups, storages and live ranges of a module's step. Valid as long as the module is unchanged.
 struct StepMemory {
   mlir::func::FuncOp step;
   GroupTable groups;
@@ -19,7 +19,7 @@ struct StepMemory {
     return function.getBody().front();
   }
 
-  /// Errors as those of its parts.
+  /// Errors are those of the parts.
   static llvm::FailureOr<StepMemory> build(mlir::ModuleOp module,
                                            llvm::ArrayRef<ModulePhase> phases);
 };

@@ -1,4 +1,4 @@
-//===- StepStorage.h - Which values of a step share memory -------*- C++ -*-===//
+//===- StepStorage.h - Storages of a step's values --------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_STEPSTORAGE_H
 #define FSDP_ANALYSIS_STEPSTORAGE_H
@@ -8,27 +8,27 @@
 
 namespace fsdp {
 
-/// What holds the bytes of a value and of all that aliases it (StepOpInterface).
+/// The memory of a value and of all its aliases (StepOpInterface).
 struct Storage {
   BufferCategory category;
-  mlir::Operation *owner; // the operation that makes it, or that reads what is declared
-  unsigned index = 0; // result of `owner`; of gathered and kept parameters the place in the group
+  mlir::Operation *owner; // the operation that makes it, or that reads the declaration
+  unsigned index = 0; // result of `owner`; for gathered and kept parameters the index in the group
   int64_t bytes = 0;  // of a tensor: from its beginning to the end of its last element
   const GroupInfo *group = nullptr; // of shards, full parameters, gradients, optimizer state
-  /// The storage of which it is a part: a parameter's, of a flat gather.
+  /// The storage that this one is a part of: a parameter's, of a flat gather's output.
   int64_t whole = -1;
-  /// True if it is or belongs to what a group or buffer keeps between steps.
+  /// True if it lies in a buffer, or in a group's state, that lives between steps.
   bool isDeclared = false;
 };
 
-/// The storages of a step, and which value lies in which. A tensor without elements, a scalar and
-/// `none` lie in none. The storage of a handle is what its start makes.
+/// The storages of a step, and the storage of each value. A tensor without elements, a scalar and
+/// `none` have no storage. The storage of a handle is that of the result its start makes.
 class StepStorage {
 public:
   static constexpr int64_t kNone = -1;
 
-  /// Errors where a view reaches beyond its storage, or an operation has no place in a scheduled
-  /// step.
+  /// Diagnoses a view beyond the end of its storage, and an operation that a scheduled step cannot
+  /// have.
   static llvm::FailureOr<StepStorage> build(mlir::func::FuncOp step, const GroupTable &groups);
 
   llvm::ArrayRef<Storage> getStorages() const { return storages; }
@@ -38,7 +38,7 @@ public:
     return found == storageOf.end() ? kNone : found->second;
   }
   /// Calls `visit` with the storages that an operation touches: those of its operands and results,
-  /// and what they are parts of. A reshard touches the parameters that it ends.
+  /// and the storages that these are parts of. A reshard touches the parameters that it releases.
   void forEachTouched(mlir::Operation &op, llvm::function_ref<void(int64_t)> visit) const;
 
 private:
@@ -55,8 +55,8 @@ inline mlir::Value getStartedHandle(mlir::Operation &op) {
   return {};
 }
 
-/// The handle that an operation waits for; null if it waits for none. A start that goes on with
-/// another's result, and a reshard, do not wait.
+/// The handle that an operation waits for; null if it waits for none. A reshard, and a start that
+/// takes another start's handle, do not wait.
 inline mlir::Value getAwaitedHandle(mlir::Operation &op) {
   if (op.getNumOperands() == 1 && llvm::isa<HandleType>(op.getOperand(0).getType()) &&
       !getStartedHandle(op) && !llvm::isa<ReshardOp>(op))
@@ -68,8 +68,7 @@ inline mlir::Value getAwaitedHandle(mlir::Operation &op) {
 /// @w`.
 std::string describe(const Storage &storage);
 
-/// The step of a module: its one function. Errors where there is none, or the module's phase is
-/// none of `phases`, naming what was found.
+/// The step of a module: its only function. Errors name the phase found if it is none of `phases`.
 llvm::FailureOr<mlir::func::FuncOp> getStep(mlir::ModuleOp module,
                                             llvm::ArrayRef<ModulePhase> phases);
 

@@ -1,12 +1,12 @@
 //===- WideProducts.h - Products that are stored in fp32 ---------*- C++ -*-===//
 //
-// A product of matrices in bf16 or f16 is added up in fp32, and rounded. If it is then cast to
-// fp32, as weights' gradients are, the cast only moves bytes: cuBLAS can store the sums in fp32
-// itself. torch has that as the overload `dtype` of mm and bmm, for CUDA.
+// A GEMM of bf16 or f16 accumulates in fp32 and rounds its result. If the result is then cast to
+// fp32, as gradients of weights are, the cast only costs memory traffic: cuBLAS can store the fp32
+// accumulator itself. torch offers this as the overload `dtype` of mm and bmm, for CUDA.
 //
-// The proof that a step computes what was captured takes the cast of a product, and of a view of
-// all of it, for the product that is stored in fp32 and for that view of it (Provenance.h). How
-// often a number is rounded is a choice of the text, as it is of a kernel.
+// The proof that a step computes what was captured treats the cast of a product, or of a view of
+// all its elements, as equal to the product stored in fp32, or to the same view of it
+// (Provenance.h). How often a result is rounded is a choice of the program, as it is in a kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,12 +23,12 @@ bool isNarrowProduct(aten::CallOp call);
 mlir::StringAttr getWideCallee(aten::CallOp product);
 mlir::ArrayAttr getWideArguments(aten::CallOp product);
 
-/// True for a view that shows each element of its operand once: a cast can change places with it.
+/// True for a view with each element of its operand exactly once: a cast commutes with it.
 bool isWholeView(aten::CallOp call);
-/// True for two transpositions of the same dimensions: one behind the other they change nothing.
+/// True for two transpositions of the same dimensions: applied in sequence they cancel.
 bool areInverse(aten::CallOp view, aten::CallOp next);
 
-/// True for a cast to fp32 of each element where it lies: the strides stay.
+/// True for an elementwise cast to fp32 that keeps the strides.
 bool isCastToFloat(aten::CallOp call);
 /// The same shape and strides, in fp32.
 mlir::RankedTensorType widen(mlir::Type type);

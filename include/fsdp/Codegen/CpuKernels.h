@@ -12,11 +12,11 @@
 
 namespace fsdp::codegen {
 
-/// A kernel's work, and its functions (fsdp_kernel_function) by level (getCpuLevels). Kernels with
-/// equal bodies have functions of one name, which linking keeps once.
+/// A kernel's work, and its functions (fsdp_kernel_function), one per level of getCpuLevels().
+/// Functions of kernels with equal bodies have equal names; the linker keeps one of each.
 struct CpuKernel {
   int64_t units = 1, grain = 1;
-  std::string code; // names the rounding and the body: equal for kernels that compute the same
+  std::string code; // names the rounding and the body: equal for kernels with equal computations
   std::vector<std::string> functions;
 };
 
@@ -25,14 +25,14 @@ struct CpuKernels {
   std::string bitcode; // an LLVM module that defines the functions, optimized
 };
 
-/// Kernels that pass the test of ScalarCode.h; errors name the kernel and the call that does not.
-/// The functions allocate nothing and call nothing, but that those for x86-64 convert f16 by
-/// libgcc.
+/// Compiles kernels whose calls pass the predicates of ScalarCode.h. Errors name the kernel and the
+/// call that does not pass. The functions neither allocate nor call other functions, except that
+/// those for x86-64 convert f16 by libgcc.
 llvm::FailureOr<CpuKernels> buildCpuKernels(llvm::ArrayRef<KernelOp> kernels,
                                             const llvm::Triple &triple = getHostTriple());
 
-/// The loops of one kernel for CPUs, as text of the dialects func, scf, arith, math, vector and
-/// llvm: for people and tests.
+/// Prints the loops of one kernel for CPUs in the dialects func, scf, arith, math, vector and llvm,
+/// for readers and tests.
 llvm::LogicalResult printCpuKernel(KernelOp kernel, llvm::raw_ostream &os);
 
 } // namespace fsdp::codegen

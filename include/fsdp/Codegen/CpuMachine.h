@@ -16,16 +16,16 @@ class TargetMachine;
 
 namespace fsdp::codegen {
 
-/// The architecture of the machine that compiles, on which binaries run, too.
+/// The architecture of the compiling machine, which is also the default for binaries.
 llvm::Triple getHostTriple();
 
-/// The instruction sets for which functions of kernels are made, as LLVM names them, the baseline
-/// first: x86-64 has those of FSDP_NUM_KERNEL_LEVELS, others have that one.
+/// The instruction sets that kernels are compiled for, in LLVM's names, the baseline first. x86-64
+/// has FSDP_NUM_KERNEL_LEVELS of them, other architectures only the baseline.
 llvm::ArrayRef<llvm::StringLiteral> getCpuLevels(const llvm::Triple &triple);
 
 /// Makes position-independent code for an instruction set of the architecture. Multiplications and
-/// additions are fused only where the code says so. Of other architectures than the host's LLVM's
-/// target is to be initialized before.
+/// additions are fused only where the code says so. For an architecture other than the host's, the
+/// caller initializes LLVM's target first.
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 createCpuMachine(const llvm::Triple &triple, llvm::StringRef cpu, llvm::CodeGenOptLevel level);
 

@@ -1,4 +1,4 @@
-//===- NativeKernels.h - Kernels in this process -----------------*- C++ -*-===//
+//===- NativeKernels.h - Kernels compiled into this process -----*- C++ -*-===//
 
 #ifndef FSDP_CODEGEN_NATIVEKERNELS_H
 #define FSDP_CODEGEN_NATIVEKERNELS_H
@@ -14,8 +14,8 @@ class LLJIT;
 
 namespace fsdp::codegen {
 
-/// The functions of kernels as code of this process, by the same code generator as in an object of
-/// fsdp-compile. The code lives as long as the object.
+/// Kernel functions compiled into this process, by the code generator that fsdp-compile uses for
+/// objects. The code lives as long as the NativeKernels.
 class NativeKernels {
 public:
   static llvm::Expected<NativeKernels> create();
@@ -23,10 +23,11 @@ public:
   NativeKernels &operator=(NativeKernels &&other);
   ~NativeKernels();
 
-  /// Adds the functions of CpuKernels::bitcode. Of functions with the same name the first is kept.
+  /// Adds the functions of CpuKernels::bitcode. Of two functions with equal names the first is
+  /// kept.
   llvm::Error add(llvm::StringRef bitcode);
   llvm::Expected<fsdp_kernel_function> lookup(llvm::StringRef name);
-  /// For modules that are not of CpuKernels.
+  /// For modules that do not come from CpuKernels.
   llvm::orc::LLJIT &getJit() { return *jit; }
 
 private:

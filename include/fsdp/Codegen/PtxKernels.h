@@ -10,11 +10,11 @@
 
 namespace fsdp::codegen {
 
-/// An entry of the PTX: its arguments are the addresses of the kernel's inputs and outputs.
+/// A kernel function in PTX. Its arguments are the addresses of the kernel's inputs and outputs.
 struct PtxKernel {
   std::string function;            // CpuKernel::code
-  int64_t blocks = 1, threads = 1; // to launch
-  int64_t atOnce = 1;              // blocks of a multiprocessor, for which the code has registers
+  int64_t blocks = 1, threads = 1; // of a launch
+  int64_t atOnce = 1;              // resident blocks per multiprocessor that registers allow
 };
 
 struct PtxKernels {
@@ -22,13 +22,14 @@ struct PtxKernels {
   std::string ptx;
 };
 
-/// GPUs for which code is made, as LLVM names them, oldest first. Drivers compile it for newer ones
-/// too.
+/// The GPUs that code is generated for, in LLVM's names, oldest first. Drivers also compile it for
+/// newer GPUs.
 inline constexpr llvm::StringLiteral kChips[] = {"sm_80", "sm_90", "sm_100"};
 inline constexpr llvm::StringLiteral kOldestChip = kChips[0];
 
-/// Kernels that pass the test of ScalarCode.h as PTX for `chip` ("sm_90"). Their numbers are those
-/// of the CPU's kernels but for sums of rows, which have the order of a warp's lanes.
+/// Compiles kernels whose calls pass the predicates of ScalarCode.h to PTX for `chip` ("sm_90").
+/// Results equal those of the CPU kernels, except that sums of rows add in the order of a warp's
+/// lanes.
 llvm::FailureOr<PtxKernels> buildPtxKernels(llvm::ArrayRef<KernelOp> kernels, llvm::StringRef chip);
 
 } // namespace fsdp::codegen

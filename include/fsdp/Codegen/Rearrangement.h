@@ -1,7 +1,7 @@
 //===- Rearrangement.h - Operators that move columns -------------*- C++ -*-===//
 //
-// Calls whose results hold elements of their operands as they are, at other columns of the same
-// rows. A kernel computes nothing for them: it reads the operand at another column.
+// Calls whose results are elements of their operands, unchanged, in other columns of the same rows.
+// A kernel computes nothing for such a call: it reads the operand at another column.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,16 +12,16 @@
 
 namespace fsdp::codegen {
 
-/// True for `slice` and `split` of the last dimension: views of columns that are neighbours.
+/// True for `slice` and `split` of the last dimension: views of consecutive columns.
 bool isColumnSlice(aten::CallOp call);
 
-/// True for `cat` along the last dimension, of operands of the result's dtype.
+/// True for `cat` along the last dimension if the operands have the result's dtype.
 bool isColumnConcatenation(aten::CallOp call);
 
-/// True for an `expand` that repeats one number of each row along the last dimension.
+/// True for an `expand` that repeats one element of each row along the last dimension.
 bool isRowExpansion(aten::CallOp call);
 
-/// True for a `view` of a contiguous tensor that has the same rows, counted by other dimensions.
+/// True for a `view` of a contiguous tensor that keeps the rows and changes their dimensions.
 bool isRowRegrouping(aten::CallOp call);
 
 /// A view that a kernel can read through.
@@ -37,7 +37,7 @@ struct ColumnOf {
   mlir::Value value;
   int64_t column;
 };
-/// The operand's column that is this column of a rearranging call's result; none for other calls.
+/// The operand's column that a rearranging call's result has in `column`; nullopt for other calls.
 std::optional<ColumnOf> findColumn(mlir::OpResult result, int64_t column);
 
 } // namespace fsdp::codegen

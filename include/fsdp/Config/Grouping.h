@@ -1,4 +1,4 @@
-//===- Grouping.h - Which parameters travel together ------------*- C++ -*-===//
+//===- Grouping.h - Grouping of parameters ----------------------*- C++ -*-===//
 
 #ifndef FSDP_CONFIG_GROUPING_H
 #define FSDP_CONFIG_GROUPING_H
@@ -9,46 +9,48 @@
 
 namespace fsdp {
 
-/// A parameter under all of its qualified names; the first is its own, the others are aliases.
+/// A parameter with all of its qualified names. The first name is its own, the others are aliases.
 struct NamedParam {
   std::vector<std::string> names;
   bool isFrozen = false; // it has no gradient
   std::vector<int64_t> shape = {};
-  /// The modules of the operations that use it.
+  /// The modules of the operations that use the parameter.
   std::vector<std::string> users = {};
 };
 
 /// One call of fully_shard.
 struct ParamGroup {
   std::vector<std::string> modules; // "" is the root
-  /// Indices into the model's parameters, in its order, the frozen ones last.
+  /// Indices into the model's parameters, in the model's order, frozen ones last.
   std::vector<unsigned> params;
-  /// In the flat layout a group's frozen parameters are one of their own, with the same modules.
+  /// In the flat layout the frozen parameters of a group form a separate group of the same modules.
   bool isFrozenPart = false;
-  /// FSDP2 has these parameters in its root group (ShardingConfig::splitRoot).
+  /// In FSDP2 these parameters are in the root group (ShardingConfig::splitRoot).
   bool isPartOfRoot = false;
-  /// As the user says, for this group or for all; `mesh` is always set. The number of ranks of
-  /// `reshardAfterForward` is more than 1 and less than the whole axis: what FSDP2 means by others
-  /// has become the word.
+  /// The user's options for this group or for all; `mesh` is always set. The number of ranks in
+  /// `reshardAfterForward` is above 1 and below the size of the axis: other numbers are replaced by
+  /// the word that FSDP2 takes them for.
   GroupOptions options;
-  /// Of each parameter the dimension on which it is cut; none: all on dimension 0.
+  /// For each parameter the dimension on which it is sharded; empty: dimension 0 for all.
   std::vector<int64_t> shardDims = {};
-  /// Where the file says so; line 0: nowhere.
+  /// Where the file declares the group; line 0: nowhere.
   ConfigPlace place = {};
 };
 
-/// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;
-/// the root group is last, and left out if nothing is left for it. Where the root is to be split,
-/// what is left between two other groups, in the model's order, is a group of the outermost modules
-/// that hold it and nothing else; parameters of the root module itself, those that modules share
-/// and those that are used outside of their module stay in the root. `modules` are further paths
-/// that patterns may name: those of modules without parameters. Modules that hold no parameters, or
-/// whose parameters inner groups have taken, make no group.
+/// Groups `params` (in the model's order) as `config` says, in the order of the fully_shard calls.
+/// The root group is last and is left out if it has no parameters. `modules` are further paths that
+/// patterns may name: modules without parameters. Modules that hold no parameters, or whose
+/// parameters all belong to inner groups, make no group.
 ///
-/// Errors (ConfigErrors where a line of the file is to blame) name pattern and module: a pattern
-/// without match, a module given twice or after a module around it, a parameter that two groups
-/// share, a mesh of another number of ranks than the model's, lists of modules to prefetch where
-/// there is no group; and what placeShards() of ShardPlacement.h refuses.
+/// If the root is split, the root parameters between two other groups, in the model's order, form a
+/// group of the outermost modules that hold no other parameters. Parameters of the root module
+/// itself, shared parameters, and parameters that are used outside of their module stay in the
+/// root.
+///
+/// Errors (ConfigErrors where a line of the file causes them) name pattern and module: a pattern
+/// without a match, a module that is given twice or after a module around it, a parameter in two
+/// groups, a mesh whose number of ranks differs from the model's, prefetch lists of a module
+/// without a group; and the errors of placeShards() (ShardPlacement.h).
 llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
                                                     llvm::ArrayRef<std::string> modules,
                                                     const ShardingConfig &config);

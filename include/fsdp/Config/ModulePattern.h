@@ -11,11 +11,11 @@
 
 namespace fsdp {
 
-/// As `layers.*` or `**.bias`: a `*` stands for characters of one component of the path of a module
-/// or parameter, a component `**` for any number of components.
+/// A pattern such as `layers.*` or `**.bias`. A `*` matches characters within one component of a
+/// path of modules or parameters, the component `**` any number of components.
 class ModulePattern {
 public:
-  /// The error quotes a component that is no glob.
+  /// The error quotes a component that is not a glob.
   static llvm::Expected<ModulePattern> create(llvm::StringRef text);
 
   bool match(llvm::StringRef path) const;

@@ -1,7 +1,7 @@
 //===- ModuleTree.h - The modules of a model by their paths ------*- C++ -*-===//
 //
-// A module's path is its qualified name: components joined by dots, "" for the root. Nothing else
-// takes paths apart.
+// A module's path is its qualified name: components joined by dots, "" for the root. Other code
+// does not parse paths.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@
 
 namespace fsdp {
 
-/// One module; lives as long as its tree.
+/// One module. Lives as long as its tree.
 struct Module {
   llvm::StringRef path;
   llvm::StringRef name;           // the last component
@@ -25,7 +25,7 @@ struct Module {
   unsigned index = 0;             // in ModuleTree::getModules()
 
   bool isRoot() const { return !parent; }
-  /// True if this is `other` or lies in it.
+  /// True if this module is `other` or lies in it.
   bool isIn(const Module &other) const;
 };
 
@@ -35,13 +35,13 @@ public:
   ModuleTree(const ModuleTree &) = delete;
   ModuleTree &operator=(const ModuleTree &) = delete;
 
-  /// The module of this path; it and all around it are added if they are new.
+  /// The module of this path. The module and its parents are added if they are new.
   const Module &add(llvm::StringRef path);
   /// The module that holds a parameter or buffer of this qualified name: `a.b` of `a.b.weight`.
   const Module &addHolder(llvm::StringRef name);
-  /// Null if it was never added.
+  /// The module of this path; null if it was not added.
   const Module *lookup(llvm::StringRef path) const { return moduleOf.lookup(path); }
-  /// In the order in which they were added, outer modules before inner ones; the root is first.
+  /// All modules in the order of addition, outer modules before inner ones; the root is first.
   const std::deque<Module> &getModules() const { return modules; }
 
 private:
@@ -49,7 +49,7 @@ private:
   std::deque<Module> modules;
 };
 
-/// `module` and all modules around it, the root first.
+/// `module` and all of its parents, the root first.
 llvm::SmallVector<const Module *> getChain(const Module &module);
 
 } // namespace fsdp

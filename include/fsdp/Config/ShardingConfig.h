@@ -1,6 +1,6 @@
-//===- ShardingConfig.h - How a user shards a model, in FSDP2's words -*- C++ -*-===//
+//===- ShardingConfig.h - A user's sharding configuration -------*- C++ -*-===//
 //
-// What stands in a YAML file (see fsdp-group-parameters for the format) or on the command line.
+// The contents of a YAML file (fsdp-group-parameters has the format), or of command-line options.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,13 +44,13 @@ struct MeshSpec {
   }
 };
 
-/// A name or pattern, and where the file says it.
+/// A name or pattern, and its position in the file.
 struct PlacedName {
   std::string text;
   ConfigPlace place = {};
 };
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its position.
 class ConfigError : public llvm::ErrorInfo<ConfigError> {
 public:
   static char ID;
@@ -67,21 +67,21 @@ public:
   std::string message;
 };
 
-/// How many groups are gathered ahead. 0: none.
+/// How many groups are gathered ahead of their use; 0: none.
 struct PrefetchDepth {
   int64_t groups = 0;
 };
 
-/// Groups that are gathered ahead: FSDP2's lists of modules to prefetch.
+/// The groups that are gathered ahead of their use: FSDP2's lists of modules to prefetch.
 struct PrefetchTargets {
-  PrefetchDepth depth;              // the next ones in the order of the forward, or of the backward
+  PrefetchDepth depth;              // the next ones in forward order, or in backward order
   std::vector<std::string> modules; // or the groups of these modules
 };
 
 /// FSDP2's `reshard_after_forward`: a word, or an int.
 struct ReshardChoice {
   Reshard when = Reshard::None;
-  /// The int: so many ranks together keep the parameters, each a chunk.
+  /// The int: this many ranks together keep the parameters, one chunk each.
   std::optional<int64_t> ranks = {};
 };
 
@@ -91,17 +91,17 @@ enum class ParameterHome { Device, Cpu };
 /// The dtypes of FSDP2's MixedPrecisionPolicy.
 enum class PolicyDtype { Float32, BFloat16, Float16 };
 
-/// FSDP2's MixedPrecisionPolicy. Where `reduceDtype` is absent, gradients are reduced in
-/// `paramDtype`; where both are, parameters are gathered as the model uses them and gradients
-/// reduced in the parameters' dtype.
+/// FSDP2's MixedPrecisionPolicy. Without `reduceDtype` gradients are reduced in `paramDtype`.
+/// Without both, parameters are gathered in the dtype in which the model uses them, and gradients
+/// are reduced in the parameters' dtype.
 struct MixedPrecision {
-  std::optional<PolicyDtype> paramDtype; // in which parameters are gathered and used
+  std::optional<PolicyDtype> paramDtype; // of gathered parameters
   std::optional<PolicyDtype> reduceDtype;
 };
 
-/// One dimension of a parameter, on which it is cut over the ranks.
+/// The dimension on which a parameter is sharded.
 struct ShardDim {
-  std::optional<int64_t> dim; // below 0: from the last one; absent: the largest that ranks divide
+  std::optional<int64_t> dim; // negative: from the last; absent: the largest that the ranks divide
   ConfigPlace place = {};
 };
 
@@ -111,22 +111,22 @@ struct PlacementRule {
   ShardDim dim;
 };
 
-/// FSDP2's `shard_placement_fn`: for all parameters of a group, or for some.
+/// FSDP2's `shard_placement_fn`, for all parameters of a group or for some.
 struct ShardPlacement {
   std::optional<ShardDim> all;
-  std::vector<PlacementRule> rules; // a parameter that none matches is cut on dimension 0
+  std::vector<PlacementRule> rules; // parameters without a match are sharded on dimension 0
 };
 
-/// FSDP2's pair of fsdp_pre_all_gather and fsdp_post_all_gather, by the name under which it is
-/// registered, and the bytes of what it makes of a rank's part of a parameter.
+/// FSDP2's pair of fsdp_pre_all_gather and fsdp_post_all_gather, by its registered name, and the
+/// size of an encoded shard of a parameter.
 struct AllGatherExtension {
   std::string name; // empty: none
   int64_t bytesPerElement = 0, bytesPerPart = 0;
 };
 
-/// What a group may say for itself.
+/// The options of one group.
 struct GroupOptions {
-  std::optional<MeshSpec> mesh = {}; // of as many ranks as the model's
+  std::optional<MeshSpec> mesh = {}; // with as many ranks as the model's
   std::optional<ReshardChoice> reshardAfterForward = {};
   std::optional<RecomputePolicy> recompute = {};
   std::optional<ParameterHome> offloadPolicy = {};
@@ -145,13 +145,13 @@ struct GroupOptions {
 /// One entry of `groups`.
 struct GroupRule {
   std::vector<std::string> modules; // paths or patterns
-  /// One group of all modules; else one group per module.
+  /// One group for all modules; else one group per module.
   bool isTogether = false;
   GroupOptions options = {};
   ConfigPlace place = {};
 };
 
-/// In which order the forwards and backwards of microbatches run.
+/// The order of the forwards and backwards of microbatches.
 enum class MicrobatchOrder { Sequential, OneForwardOneBackward };
 
 /// Several forwards and backwards for one update.
@@ -160,22 +160,22 @@ struct Accumulation {
   std::optional<LossReduction> loss;              // absent: Mean
   std::optional<MicrobatchOrder> order;           // absent: Sequential
   std::optional<std::vector<std::string>> stages; // of 1f1b: modules or patterns
-  // Of groups that do not say:
+  // Defaults of groups:
   std::optional<GradientSync> gradientSync; // absent: Each
   std::optional<bool> reshardAfterBackward; // between microbatches; absent: true
 };
 
-/// One entry of the optimizer's `groups`: parameters with values of their own.
+/// One entry of the optimizer's `groups`: parameters with options of their own.
 struct OptimizerRule {
-  std::vector<std::string> parameters; // names or patterns; none: all
-  std::optional<int64_t> maxDims;      // of these only those of at most so many dimensions
+  std::vector<std::string> parameters; // names or patterns; empty: all
+  std::optional<int64_t> maxDims;      // only parameters with at most this many dimensions
   std::optional<double> lr, weightDecay, eps;
   std::optional<std::vector<double>> betas;
   ConfigPlace place;
 };
 
-/// Replaces what the captured optimizer says; a value that is absent stays. Another `kind` starts
-/// from torch's defaults.
+/// Overrides of the captured optimizer. Absent values keep the captured ones, but another `kind`
+/// starts from torch's defaults.
 struct OptimizerOverrides {
   std::optional<OptimizerKind> kind;
   std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
@@ -191,44 +191,44 @@ struct OptimizerOverrides {
 struct RecomputeRule {
   std::vector<std::string> modules; // paths or patterns
   RecomputePolicy policy = RecomputePolicy::Full;
-  std::optional<std::vector<std::string>> keep; // operators, of `selected`
+  std::optional<std::vector<std::string>> keep; // operators that `selected` keeps
   ConfigPlace place;
 };
 
 struct ShardingConfig {
   std::string file; // empty: no file
-  std::optional<MeshSpec> mesh; // of groups that do not say; absent: one rank
+  std::optional<MeshSpec> mesh; // default of groups; absent: one rank
   std::optional<Layout> layout;
   std::optional<Prefetch> prefetch;
-  std::optional<ReshardChoice> reshardAfterForward; // of groups that do not say
+  std::optional<ReshardChoice> reshardAfterForward; // default of groups
   /// Absent: each repeated block is a group.
   std::optional<std::vector<GroupRule>> groups;
   GroupOptions root; // recompute is none or cheap
-  /// Whether parameters of the root that are used in other parts of the step than the others make
-  /// groups of their own; absent: false.
+  /// Whether root parameters that are used in different parts of the step form separate groups;
+  /// absent: false.
   std::optional<bool> splitRoot;
   ConfigPlace rootPlace;
   MixedPrecision mixedPrecision;
-  std::optional<double> gradientDivideFactor; // likewise; absent: the number of all ranks
+  std::optional<double> gradientDivideFactor; // default of groups; absent: the number of all ranks
   std::optional<bool> forceSumReduction;      // likewise; absent: false
-  std::optional<ShardPlacement> shardPlacement; // likewise; absent: all on dimension 0
+  std::optional<ShardPlacement> shardPlacement; // likewise; absent: dimension 0
   std::optional<ParameterHome> offloadPolicy;   // likewise; absent: Device
   std::optional<AllGatherExtension> allGatherExtension; // likewise; absent: none
-  std::optional<std::string> allReduceHook;             // likewise
+  std::optional<std::string> allReduceHook;             // likewise; absent: none
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
   std::vector<RecomputeRule> checkpointing;
-  std::vector<PlacedName> ignoredParams; // names or patterns of parameters that are in no group
+  std::vector<PlacedName> ignoredParams; // names or patterns of parameters outside of all groups
 };
 
 /// Reads a YAML file. Unknown keys, missing values and values out of range are ConfigErrors.
 llvm::Expected<ShardingConfig> readShardingConfig(llvm::StringRef path);
 
-// The words that the file and the command line share. Errors quote the text and say what was
+// The words that the file and the command line share. Errors quote the text and say what is
 // expected.
 llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4, replicate=2,shard=4
-std::string describe(const MeshSpec &mesh);               // as parseMesh reads it
-/// What is wrong with a mesh, for people: the number of axes, two of one name, a size below 1,
+std::string describe(const MeshSpec &mesh);               // in the form that parseMesh reads
+/// Describes what is wrong with a mesh: the number of axes, two axes of one name, a size below 1,
 /// replicas of parameters that are not sharded.
 std::optional<std::string> checkMesh(const MeshSpec &mesh);
 llvm::Expected<ReshardChoice> parseReshard(llvm::StringRef text);
@@ -242,13 +242,13 @@ llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);
 llvm::Expected<MicrobatchOrder> parseMicrobatchOrder(llvm::StringRef text); // sequential, 1f1b
 llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, false
 llvm::Expected<bool> parseSplitRoot(llvm::StringRef text);            // true, false
-/// Diagnoses a number of microbatches that is out of range, and what is said of gradients between
-/// microbatches, for all groups or for one, without effect.
+/// Diagnoses a number of microbatches that is out of range, and options about gradients between
+/// microbatches that have no effect, for all groups or for one.
 llvm::Error checkAccumulation(const ShardingConfig &config);
-/// The name of an extension: `none`, or one whose sizes are known.
+/// The name of an extension: `none`, or a built-in extension with known sizes.
 llvm::Expected<AllGatherExtension> parseAllGatherExtension(llvm::StringRef text);
 llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
-llvm::StringRef getName(PolicyDtype dtype);                         // as parsePolicyDtype reads it
+llvm::StringRef getName(PolicyDtype dtype);                         // as in parsePolicyDtype
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.
 llvm::Expected<int64_t> parseSizeBytes(llvm::StringRef text, llvm::StringRef what);
 

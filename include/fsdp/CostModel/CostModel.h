@@ -1,8 +1,8 @@
-//===- CostModel.h - What operations and collectives cost --------*- C++ -*-===//
+//===- CostModel.h - Costs of operations and collectives --------*- C++ -*-===//
 //
 // Durations for planning, each with its source: measured on the device (fsdp-profile), or from a
-// roofline of a device that is not at hand. Collectives cost latency + bytes / bandwidth, by kind
-// and topology. Times are nanoseconds, sizes bytes, rates per second.
+// roofline of a device that is not available. A collective costs latency + bytes / bandwidth, which
+// depend on its kind and the topology. Times are nanoseconds, sizes bytes, rates per second.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,55 +20,55 @@
 
 namespace fsdp::cost {
 
-/// Where a figure comes from.
+/// The source of a figure.
 enum class Origin : uint8_t {
-  Measured, // a profile's entry for this operator or kernel, shapes and dtypes, this device
+  Measured, // a profile's entry for this operator or kernel, with its shapes, dtypes and device
   Roofline  // arithmetic and bytes over the device's rates
 };
 
 struct OperationCost {
-  double durationNs = 0;      // median, or the model's figure
+  double durationNs = 0;      // the median, or the roofline's figure
   double spread = 0;          // relative standard deviation; 0: unknown
-  int64_t temporaryBytes = 0; // inside the operator, beyond its results
+  int64_t temporaryBytes = 0; // allocated inside the operator, besides its results
   Origin origin = Origin::Roofline;
 };
 
 enum class CollectiveKind : uint8_t { AllGather, ReduceScatter, AllReduce, CopyEngineGather };
 
-/// By the whole group's bytes: what an all-gather yields, what a reduce-scatter takes on each rank,
-/// what an all-reduce takes.
+/// As a function of the whole group's bytes: the output of an all-gather, the input of a
+/// reduce-scatter on each rank, the input of an all-reduce.
 struct CollectiveCost : schedule::CollectiveCost {
   double spread = 0;
   Origin origin = Origin::Roofline;
 };
 
-/// What a user names on the command line; empty: the default.
+/// A user's options; empty: the default.
 struct CostOptions {
   std::string device = {}; // "h100", "h200", "b200", "a100", "cpu"; default cpu
   std::string profile =
-      {}; // JSON file of fsdp-profile; its device must be `device` if that is given
+      {}; // JSON file of fsdp-profile, for the same device as `device` if that is given
   std::string network =
       {}; // a preset's name or a JSON file (Network.h); default: the device's preset
-  /// Relative standard deviations of durations, percent: "2.5"; default: as measured, else unknown.
+  /// Relative standard deviations of durations, percent: "2.5"; default: the measured ones, if any.
   std::string computeJitter = {}, networkJitter = {};
 };
 
-/// Not thread-safe: answers are remembered, by what is unique in a context. A context that was
-/// asked about lives until the last question.
+/// Not thread-safe: answers are cached, with keys from the operation's MLIR context. That context
+/// must outlive the last question.
 class CostModel {
 public:
   virtual ~CostModel() = default;
 
-  /// Errors name the option, the file and what is wrong with it.
+  /// Errors name the option and the file, and describe the problem.
   static llvm::Expected<std::unique_ptr<CostModel>> create(const CostOptions &options);
 
-  /// A view costs nothing. Constant time for a call like one that was asked for before.
+  /// A view costs nothing. Constant time for a call that equals an earlier one.
   virtual OperationCost getCost(aten::CallOp call) const = 0;
-  /// A generated kernel that was not measured takes as long as moving its operands and results at
-  /// the rate of such kernels.
+  /// Without a measurement a generated kernel takes as long as moving its operands and results at
+  /// the device's rate for generated kernels.
   virtual OperationCost getCost(LaunchOp launch) const = 0;
-  /// What a call's products, convolutions and attention take at the device's peak, nanoseconds; 0
-  /// where it has none.
+  /// Nanoseconds for the call's products, convolutions and attention at the device's peak; 0
+  /// without any.
   virtual double getPeakNs(aten::CallOp call) const = 0;
   /// The optimizer's update of `elements` of a shard, with `stateBytes` of state.
   virtual OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, mlir::Type element,
@@ -77,31 +77,31 @@ public:
   virtual OperationCost getCopyCost(int64_t bytes) const = 0;
   /// Copying `bytes` between the memories of host and device, one way; both ways run at once.
   virtual OperationCost getHostCopyCost(int64_t bytes) const = 0;
-  /// A collective over `ranks` ranks, of which two neighbours are `stride` apart in the numbering,
-  /// in which ranks fill whole nodes first. The other ranks do the same at the same time.
+  /// A collective over `ranks` ranks that are `stride` apart in the numbering of ranks, which fills
+  /// nodes one by one. The other ranks run the same collectives at the same time.
   virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
                                            int64_t stride = 1) const = 0;
 
-  /// A gather by the devices' copy engines; none where the network does not say what it costs.
+  /// A gather by the devices' copy engines; nullopt if the network does not give its cost.
   virtual std::optional<CollectiveCost> getCopyEngineCost(int64_t ranks) const = 0;
-  /// Whether these are all on one host, as far as the network says how many it has.
+  /// True if `ranks` ranks fit on one host, or if the network does not tell the size of a host.
   virtual bool areOnOneHost(int64_t ranks) const = 0;
 
-  /// Ranks of a host, which a faster network joins than hosts; 0: the network does not say.
+  /// Ranks per host, connected by a faster network than hosts are; 0: the network does not tell.
   virtual int64_t getRanksPerHost() const = 0;
 
-  /// Whether one launch of several collectives has one latency.
+  /// True if a launch of several collectives has a single latency.
   virtual bool doesCoalesce() const = 0;
-  /// Where ranks have one core each, a collective stops computation: that factor is large (100).
+  /// A large factor (100) means that a collective stops computation: ranks with one core each.
   virtual schedule::Contention getContention() const = 0;
-  /// Whether the host issues work long before the device runs it: every GPU.
+  /// True if the host issues work long before the device runs it: on every GPU.
   virtual bool doesHostRunAhead() const = 0;
   /// Memory of the device, bytes; 0: unknown (a CPU).
   virtual int64_t getMemoryBytes() const = 0;
-  /// Of these, what the driver and libraries take before a step begins.
+  /// The part of getMemoryBytes() that driver and libraries use before a step begins.
   virtual int64_t getReservedBytes() const = 0;
 
-  /// Of the calls and launches that were asked for, for reports: "measured on AMD EPYC, 1 thread:
+  /// A summary for reports of the calls and launches asked so far: "measured on AMD EPYC, 1 thread:
   /// 181 of 204 distinct calls; roofline of one thread of a server CPU: 23; network shared-memory
   /// (...)".
   virtual std::string describeSources() const = 0;

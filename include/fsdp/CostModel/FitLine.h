@@ -11,13 +11,13 @@ struct Line {
   double latencyNs = 0, nsPerUnit = 0;
 };
 
-/// The line, without negative coefficients, whose absolute *relative* deviations from the medians
-/// have the least sum, so that small sizes count as much as large ones and one outlier moves
-/// nothing. Exact, in cubic time: some best line passes through two of the points, or through one
-/// with one coefficient zero. At least one duration; all durations positive.
+/// The line without negative coefficients that minimizes the sum of absolute *relative* deviations
+/// from the medians. Small sizes thus count as much as large ones, and one outlier has no effect.
+/// Exact, in cubic time: some best line passes through two of the points, or through one point with
+/// one coefficient zero. Needs at least one duration; all durations are positive.
 Line fitLine(llvm::ArrayRef<SizedDuration> durations);
 
-/// The same among the lines that exceed no median.
+/// The same among the lines that lie above no median.
 Line fitLineBelow(llvm::ArrayRef<SizedDuration> durations);
 
 } // namespace fsdp::cost

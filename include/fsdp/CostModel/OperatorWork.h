@@ -1,8 +1,8 @@
 //===- OperatorWork.h - Arithmetic and bytes of aten operators ---*- C++ -*-===//
 //
-// What one call computes and moves, from its shapes. A multiply-add is two operations. Bytes are
-// what a kernel cannot avoid to read and write once; an operand that repeats elements (stride 0)
-// counts its distinct ones.
+// The arithmetic and memory traffic of one call, from its shapes. A multiply-add is two operations.
+// Bytes are the least that a kernel must read and write, each once; an operand that repeats
+// elements (stride 0) counts its distinct elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +13,7 @@
 
 namespace fsdp::cost {
 
-/// Which of a device's rates bounds the arithmetic.
+/// The rate of a device that bounds the arithmetic.
 enum class Arithmetic : uint8_t {
   None,          // moves data: element-wise operators, reductions, copies, lookups
   MatrixProduct, // products and convolutions
@@ -23,30 +23,30 @@ enum class Arithmetic : uint8_t {
 
 struct OperatorWork {
   Arithmetic arithmetic = Arithmetic::None;
-  double flops = 0;         // of `arithmetic`; 0 where there is none
+  double flops = 0;         // of `arithmetic`; 0 without any
   int64_t bytes = 0;        // read and written
-  mlir::Type element;       // of the operands that are multiplied; null without arithmetic
-  bool runsNothing = false; // a view, or memory without contents
+  mlir::Type element;       // dtype of the multiplied operands; null without arithmetic
+  bool runsNothing = false; // a view, or uninitialized memory
 
-  /// Elements that torch's CUDA kernels load, convert or find one at a time instead of by 16 bytes:
-  /// operands that are broadcast, strided or of several dtypes. An operator that spends more or
-  /// fewer instructions on an element than such elementwise ones counts that much more or less.
+  /// Elements that torch's CUDA kernels load, convert or address one at a time instead of in 16
+  /// bytes: of operands that are broadcast, strided or of several dtypes. Operators with more or
+  /// fewer instructions per element count proportionally more or fewer.
   double singleElements = 0;
-  /// What passes over rows after the first one read again, where no cache holds a row so long.
+  /// Bytes of one row, and bytes that later passes over rows read again if no cache holds a row.
   int64_t rowBytes = 0, rereadBytes = 0;
 };
 
-/// An operator without a rule of its own moves its operands and results once. By its shapes it is
-/// elementwise, a reduction, or neither.
+/// Operators without a rule of their own read their operands and write their results once. Their
+/// shapes decide whether they are elementwise, a reduction, or neither.
 OperatorWork countWork(aten::CallOp call);
 
-/// A generated kernel's: it moves its operands and results once. Long rows count again for each
-/// reduction of its body and for what it stores afterwards.
+/// The work of a generated kernel, which reads its operands and writes its results once. Long rows
+/// count again for each reduction of its body and for the results stored afterwards.
 OperatorWork countWork(LaunchOp launch);
 
-/// Bytes of the distinct elements that a tensor of this type reads or writes.
+/// Bytes of the distinct elements of a tensor of this type.
 int64_t getMovedBytes(mlir::RankedTensorType type);
-/// The same of all operands and results of an operation.
+/// The sum over all operands and results of an operation.
 int64_t getMovedBytes(mlir::Operation *op);
 
 } // namespace fsdp::cost

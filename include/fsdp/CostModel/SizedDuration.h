@@ -10,9 +10,9 @@
 
 namespace fsdp::cost {
 
-/// A duration that was measured several times: the median, and how far samples lie from it
-/// (1.4826 x the median absolute deviation, relative to the median: the standard deviation, were
-/// the samples normal; outliers do not count).
+/// A duration from several measurements: the median and the relative spread of the samples
+/// (1.4826 x the median absolute deviation / the median, which estimates the standard deviation of
+/// normal samples and ignores outliers).
 struct SizedDuration {
   int64_t size = 0; // bytes, or elements
   double medianNs = 0;
@@ -20,15 +20,14 @@ struct SizedDuration {
   int64_t samples = 0;
 };
 
-/// Of an even number of values the larger of the two in the middle. At least one value.
+/// The median; of an even number of values the larger middle one. Needs at least one value.
 double medianOf(std::vector<double> values);
 
-/// What samples of one duration come to. At least one sample.
+/// The median and spread of samples. Needs at least one sample.
 SizedDuration summarize(llvm::ArrayRef<double> durationsNs, int64_t size = 0);
 
-/// The duration at `size`: between two measured sizes on the straight line through them, outside in
-/// proportion to the nearest. `durations` has at least one element, sizes increase and are
-/// positive.
+/// The duration at `size`: linear between two measured sizes, proportional to the nearest one
+/// outside. `durations` has at least one element; sizes are positive and increase.
 double interpolate(llvm::ArrayRef<SizedDuration> durations, int64_t size);
 
 } // namespace fsdp::cost

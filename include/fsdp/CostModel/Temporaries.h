@@ -8,19 +8,19 @@
 
 namespace fsdp::cost {
 
-/// What the operators of a step allocate beside the arena. They run one after another and share one
-/// area, which is as large as the largest needs.
+/// Memory that the operators of a step allocate outside the arena. Operators run one after another
+/// and share one scratch area, as large as the largest need.
 struct Temporaries {
-  int64_t scratchBytes = 0; // of the calls that were measured
+  int64_t scratchBytes = 0; // of the measured calls
   unsigned numMeasured = 0, numCalls = 0;
 
-  /// Whether no call counts as 0 bytes only because nothing measured it.
+  /// True if all calls were measured: a call without measurement counts as 0 bytes.
   bool areKnown() const { return numMeasured == numCalls; }
-  /// "12.5 MiB, measured" and the like, for people.
+  /// For messages: "12.5 MiB, measured" and the like.
   std::string describe() const;
 };
 
-/// Of all calls of a module that are no views. Linear.
+/// The temporaries of all calls of a module that are not views. Linear.
 Temporaries findTemporaries(mlir::ModuleOp module, const CostModel &costs);
 
 } // namespace fsdp::cost

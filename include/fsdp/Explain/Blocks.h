@@ -7,7 +7,7 @@
 
 namespace fsdp::explain {
 
-/// Operations first, ..., last, one after another, of one part of the step and one block.
+/// Consecutive operations first, ..., last of one part of the step and of one block of modules.
 struct Block {
   std::string name; // "layers.3"; "" for the root
   StepPart part = StepPart::Forward;
@@ -18,7 +18,7 @@ struct Block {
 /// "layers.3.attention.wq", "head" of "head".
 std::string_view getBlockName(std::string_view module);
 
-/// Operations that cost nothing (views) never end a run.
+/// The runs of all blocks. Operations of no cost (views) never end a run.
 std::vector<Block> findBlocks(const ScheduleView &view);
 
 } // namespace fsdp::explain

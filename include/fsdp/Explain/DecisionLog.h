@@ -1,4 +1,4 @@
-//===- DecisionLog.h - What was decided of a step, line by line --*- C++ -*-===//
+//===- DecisionLog.h - A step's decisions as text ---------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_DECISIONLOG_H
 #define FSDP_EXPLAIN_DECISIONLOG_H
@@ -9,9 +9,9 @@
 
 namespace fsdp::explain {
 
-/// What was asked of each group, what was decided, and why; then the order of the step's events.
-/// Each line names its group, as FSDP2's log does. Of a sharded, scheduled or planned module; of a
-/// program, of each of its steps. Nothing is simulated.
+/// For each group the user's requests, the decisions and their reasons; then the order of the
+/// step's events. Each line names its group, as FSDP2's log does. For a sharded, scheduled or
+/// planned module, or a program, step by step. Nothing is simulated.
 llvm::FailureOr<std::string> makeDecisionLog(mlir::ModuleOp module);
 
 } // namespace fsdp::explain

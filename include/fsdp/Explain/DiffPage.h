@@ -9,15 +9,15 @@
 namespace fsdp::explain {
 
 struct NamedPlan {
-  std::string name; // a file's
+  std::string name; // file name
   ExplainedPlan plan;
 };
 
-/// Writes a page that needs nothing but a browser: both timelines on one axis, memory under the
-/// cap, figures side by side, and the decisions in which the schedules differ, sorted by cost.
+/// Writes a self-contained HTML page: both timelines on one axis, memory under the cap, figures
+/// side by side, and the decisions in which the schedules differ, sorted by cost.
 void writeDiffPage(const NamedPlan &left, const NamedPlan &right, llvm::raw_ostream &os);
 
-/// Likewise a predicted step and what a run of it measured. Errors are those of printMeasuredDiff.
+/// Likewise for a predicted step and its measured run. Errors are those of printMeasuredDiff.
 llvm::Error writeMeasuredPage(const ExplainedPlan &predicted, const MeasuredStep &measured,
                               llvm::raw_ostream &os);
 

@@ -1,4 +1,4 @@
-//===- ExplainModule.h - From a scheduled module to its reasons --*- C++ -*-===//
+//===- ExplainModule.h - Explains a scheduled module ------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_EXPLAINMODULE_H
 #define FSDP_EXPLAIN_EXPLAINMODULE_H
@@ -11,20 +11,20 @@ namespace fsdp::explain {
 /// "replicate = 2, shard = 1,024".
 std::string describeMesh(MeshOp mesh);
 
-/// Names of a step's operations, their parts and where their costs and bytes come from. Linear.
+/// Names of a step's operations and their parts, and the sources of costs and bytes. Linear.
 StepLabels makeLabels(mlir::ModuleOp module, const StepMemory &memory, const ScheduleProblem &step,
                       const cost::CostModel &costs);
 
-/// Copies to and from the host on a timeline of the step. Linear, but for sorting copies.
+/// Host copies on a timeline of the step. Linear, except for sorting the copies.
 std::vector<HostCopyView> viewHostCopies(const ScheduleProblem &step, const StepMemory &memory,
                                          const schedule::Timeline &timeline);
 
-/// The decisions that groups have the reasons of.
+/// The decisions whose reasons are recorded on groups.
 std::vector<DecisionView> viewDecisions(const GroupTable &groups);
 
 struct ExplainOptions {
   std::optional<int64_t> memoryCapBytes;
-  /// Solve the linear program for a better bound, where the quick one leaves more than this.
+  /// Solve the linear program for a better bound if the makespan exceeds the quick bound by more.
   double quickRatio = 1.001;
 };
 
@@ -39,8 +39,8 @@ struct ExplainedModule {
   ExplainedPlan getPlan() const { return {problem, plan, view, explanation, bound}; }
 };
 
-/// The module is scheduled or planned and has several ranks. Diagnoses what getScheduledStep does,
-/// a plan that a schedule's check refuses, and a peak above the cap.
+/// Needs a scheduled or planned module of several ranks. Diagnoses the errors of getScheduledStep,
+/// a plan that schedule::verify refuses, and a peak above the cap.
 llvm::FailureOr<ExplainedModule> explainModule(mlir::ModuleOp module, const cost::CostModel &costs,
                                                const ExplainOptions &options);
 

@@ -1,7 +1,7 @@
-//===- MeasuredStep.h - What a run measured, beside the prediction -*- C++ -*-===//
+//===- MeasuredStep.h - Measured and predicted steps ------------*- C++ -*-===//
 //
-// A training binary writes the timeline of one step with --trace, in the format of Trace.h. Here it
-// is read back and compared with the simulated step of the schedule that the binary follows.
+// A training binary writes the timeline of one step with --trace, in the format of Trace.h. These
+// functions read it and compare it with the simulated step of the binary's schedule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ struct MeasuredOperation : MeasuredSlice {
 
 struct MeasuredCollective : MeasuredSlice {
   std::string name;     // "all_gather layers.0 + layers.1"
-  double exposedNs = 0; // computation waited so long for it
+  double exposedNs = 0; // time that computation waited for it
 };
 
 /// One step of one rank.
@@ -37,16 +37,17 @@ struct MeasuredStep {
   std::string source; // "measured, step 3"
   double stepNs = 0;  // from the first to the last slice
   std::vector<MeasuredOperation> operations;
-  std::vector<MeasuredCollective> collectives; // of each kind in the order of their lane
+  std::vector<MeasuredCollective> collectives; // of each kind in lane order
 };
 
-/// Reads a trace of a training binary, or of fsdp-explain. Errors name the file and the event that
-/// is wrong.
+/// Reads a trace of a training binary, or of fsdp-explain. Errors name the file and the faulty
+/// event.
 llvm::Expected<MeasuredStep> readMeasuredStep(const std::string &path);
 
-/// Prints, predicted beside measured, the step, computation and waits; each block of modules; each
-/// collective: the ten of either whose difference is largest, or `all`, in the order of the step.
-/// An error if the trace is of another mesh or has other collectives.
+/// Prints predicted and measured figures side by side: the step, computation and waits; each block
+/// of modules; each collective. Without `all` only the ten blocks and the ten collectives of the
+/// largest differences, else all in the order of the step. An error if the trace has another mesh
+/// or other collectives.
 llvm::Error printMeasuredDiff(const ScheduleView &view, const MeasuredStep &measured, bool all,
                               llvm::raw_ostream &os);
 

@@ -13,11 +13,11 @@
 
 namespace fsdp::explain {
 
-/// Reads a module, text or bytecode, and prints diagnostics about it with their places in the file.
+/// Reads a module, text or bytecode, and prints its diagnostics with their positions in the file.
 class ModuleFile {
 public:
-  /// `path`: - is standard input. The error is about the file itself; what is wrong inside is
-  /// printed where it stands, and the error then says no more than that.
+  /// `path`: - is standard input. The error is about the file itself. Errors in the contents are
+  /// printed at their position, and the returned error then only says so.
   static llvm::Expected<std::unique_ptr<ModuleFile>> read(const std::string &path);
 
   mlir::ModuleOp get() { return *module; }

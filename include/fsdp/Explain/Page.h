@@ -7,8 +7,8 @@
 
 namespace fsdp::explain {
 
-/// Writes a page that needs nothing but a browser: summary, timeline of modules, compute, gather
-/// and reduce, memory by category under the cap, every group with its reasons.
+/// Writes a self-contained HTML page: summary, timeline of modules, compute, gather and reduce,
+/// memory by category under the cap, every group with its reasons.
 void writePage(const ExplainedPlan &plan, llvm::raw_ostream &os);
 
 } // namespace fsdp::explain

@@ -7,12 +7,12 @@
 
 namespace fsdp::explain {
 
-/// A page that stands before and after its data (cmake/EmbedPage.cmake).
+/// The parts of a page before and after its data (cmake/EmbedPage.cmake).
 struct PageTemplate {
   const char *head, *tail;
 };
 
-/// Writes the page with `json` as its data, which no string in it can end.
+/// Writes the page with `json` as its data, escaped so that no string in it can end the script.
 void writePageAround(const PageTemplate &page, llvm::StringRef json, llvm::raw_ostream &os);
 
 } // namespace fsdp::explain

@@ -9,7 +9,7 @@
 
 namespace fsdp::explain {
 
-/// A plan with all that is known of it. The references must outlive it.
+/// A plan with its view, explanation and bound. The references must outlive it.
 struct ExplainedPlan {
   const schedule::Problem &problem;
   const schedule::Plan &plan;
@@ -21,11 +21,11 @@ struct ExplainedPlan {
 /// The step as a whole: times, bound, peak, memory by category at the peak.
 void printStep(const ExplainedPlan &plan, llvm::raw_ostream &os);
 
-/// Group by group: each gather, what is kept, each reduction, and why. `group`: only the group of
-/// this name, and what was decided of it; empty: all.
+/// Prints each group's gathers, kept copies and reductions with their reasons. `group`: only the
+/// group of this name, with its decisions; empty: all.
 void printGroups(const ExplainedPlan &plan, llvm::StringRef group, llvm::raw_ostream &os);
 
-/// All of both as one JSON object. Times are whole nanoseconds, sizes bytes.
+/// Writes all of this as one JSON object. Times are whole nanoseconds, sizes bytes.
 void writeJson(const ExplainedPlan &plan, llvm::raw_ostream &os);
 
 } // namespace fsdp::explain

@@ -1,4 +1,4 @@
-//===- Sensitivity.h - What other hardware would be worth -------*- C++ -*-===//
+//===- Sensitivity.h - Effects of other hardware ----------------*- C++ -*-===//
 
 #ifndef FSDP_EXPLAIN_SENSITIVITY_H
 #define FSDP_EXPLAIN_SENSITIVITY_H
@@ -11,17 +11,17 @@
 
 namespace fsdp::explain {
 
-/// One thing that is otherwise, and how long the step takes then.
+/// A change of the hardware, and the step's duration with it.
 struct WhatIf {
   std::string change; // "network 10 % slower"
   double stepNs = 0;
 };
 
-/// The plan simulated with other durations; where the problem has a memory cap, also the best plan
-/// that a short search finds with 1 GiB more, or the same plan if that is better.
+/// The plan simulated with other durations. If the problem has a memory cap, also the better of the
+/// same plan and the best plan that a short search finds with 1 GiB more.
 std::vector<WhatIf> findSensitivity(const schedule::Problem &problem, const schedule::Plan &plan);
 
-/// A table of them; `stepNs` is the step as it is.
+/// Prints a table of the changes; `stepNs` is the duration without them.
 void printSensitivity(const std::vector<WhatIf> &changes, double stepNs, llvm::raw_ostream &os);
 
 } // namespace fsdp::explain

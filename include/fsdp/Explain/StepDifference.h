@@ -1,8 +1,8 @@
-//===- StepDifference.h - What two schedules decide otherwise ----*- C++ -*-===//
+//===- StepDifference.h - Differences between two schedules -----*- C++ -*-===//
 //
-// A step takes what its operations take alone, what they take longer beside collectives, and what
-// they wait for collectives. So the difference between two steps is the sum of what each gather,
-// each reduction and the computation of each block costs more or less.
+// A step's duration is the sum of its operations' durations alone, their slowdown beside
+// collectives, and their waits for collectives. So the difference between two steps is the sum of
+// the cost differences of each gather, each reduction and the computation of each block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,38 +13,38 @@
 
 namespace fsdp::explain {
 
-/// What moves the same parameters in both steps, or what one block of modules computes.
+/// Collectives of the same parameters in both steps, or the computation of one block of modules.
 struct StepDifference {
-  /// The sort of the difference: "kept", "gather buckets", "computation".
+  /// The kind of the difference: "kept", "gather buckets", "computation".
   std::string what;
   StepPart part = StepPart::Forward;
   std::vector<std::string> names; // of groups, or of the block
-  std::string left, right;        // what each step does, for people
-  double leftNs = 0, rightNs = 0; // of each step
-  double laneNs = 0;              // by how much longer collectives take in the right
+  std::string left, right;        // the choice of each step, in words
+  double leftNs = 0, rightNs = 0; // cost in each step
+  double laneNs = 0;              // time on the lanes: right minus left
   std::vector<uint32_t> leftCollectives, rightCollectives; // indices into the views'
-  bool isComputation = false;                              // of the block
+  bool isComputation = false;                              // of a block
 
   double getChangeNs() const { return rightNs - leftNs; }
 };
 
 struct StepComparison {
-  /// Collectives of both that have parameters in common, in the same use of these.
+  /// Collectives of both steps that share parameters in the same use of these.
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
-  std::vector<StepDifference> differences; // those that change the step's time most first
-  /// The change of the step's time by collectives that both steps have at the same place.
+  std::vector<StepDifference> differences; // by decreasing effect on the step's time
+  /// The change of the step's time by collectives that are equal in both steps.
   double sameNs = 0;
 };
 
-/// Of each collective, how long computation waits for it, and by how much it slows the operations
-/// that run at the same time.
+/// The cost of each collective: the time that computation waits for it, and its slowdown of the
+/// operations that run at the same time.
 std::vector<double> getCollectiveCosts(const ScheduleSide &side);
 
-/// The changes of all differences and `sameNs` add up to the change of the steps' times, but for
-/// waits of the computation that no collective causes.
+/// All differences and `sameNs` sum to the change of the steps' times, except for waits of the
+/// computation that no collective causes.
 StepComparison compareSteps(const ScheduleSide &left, const ScheduleSide &right);
 
-/// By the change of the step's time, then of the lanes'.
+/// By the change of the step's time, then of the lanes' times.
 void sortByCost(std::vector<StepDifference> &differences);
 
 } // namespace fsdp::explain

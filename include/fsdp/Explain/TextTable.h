@@ -10,8 +10,8 @@
 
 namespace fsdp::explain {
 
-/// Collects rows and prints them in columns that are as wide as their widest cell. Columns whose
-/// cells are all empty below the header are left out.
+/// Prints rows in columns as wide as their widest cell. Columns whose cells below the header are
+/// all empty are left out.
 class TextTable {
 public:
   enum class Align : uint8_t { Left, Right };

@@ -1,4 +1,4 @@
-//===- ExpectedDurations.h - How long a plan's collectives take --*- C++ -*-===//
+//===- ExpectedDurations.h - Predicted durations of collectives -*- C++ -*-===//
 
 #ifndef FSDP_EXPORT_EXPECTEDDURATIONS_H
 #define FSDP_EXPORT_EXPECTEDDURATIONS_H
@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-/// Notes in the start of each gather and reduce-scatter how long it takes alone, by latency and
-/// bytes over the ranks that take part (fsdp_entry::expected_ns); the runtime's watchdog allows for
+/// Sets fsdp_entry::expected_ns of each gather and reduce-scatter to its predicted duration without
+/// contention: latency plus bytes over the participating ranks. The runtime's watchdog allows for
 /// it.
 void setExpectedDurations(PlanTables &tables, const cost::CostModel &costs);
 

@@ -12,7 +12,7 @@ namespace fsdp {
 
 /// The tables of Abi.h and the memory that holds them.
 struct PlanTables {
-  /// What is not a table; counts and pointers are filled by `getPlan`.
+  /// All other fields; `getPlan` sets counts and pointers.
   fsdp_plan header = {};
   std::vector<fsdp_value> values;
   std::vector<fsdp_argument> arguments;
@@ -30,11 +30,11 @@ struct PlanTables {
   /// LLVM's bitcode of the kernels' functions, and their names by kernel and level.
   std::string kernelCode;
   std::vector<std::string> kernelFunctions;
-  std::string gpuCode; // of the kernels, PTX; "": none
+  std::string gpuCode; // the kernels' PTX; "": none
   std::string strings;
   std::vector<unsigned char> data;
 
-  /// The plan as the runtime sees it; it points into this object and is valid while that stays
+  /// The plan as the runtime sees it. It points into this object and is valid while the object is
   /// unchanged.
   fsdp_plan getPlan() const {
     fsdp_plan plan = header;
@@ -79,7 +79,7 @@ struct PlanTables {
   }
 };
 
-/// The plans of a program as the runtime sees them, each followed by the next one. They point into
+/// The plans of a program as the runtime sees them, each pointing to the next one. They point into
 /// `tables` and into the result.
 inline std::vector<fsdp_plan> linkPlans(const std::vector<PlanTables> &tables) {
   std::vector<fsdp_plan> plans;

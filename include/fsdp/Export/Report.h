@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-/// Writes what the step of a scheduled or planned module communicates, in program order:
+/// Writes the communication of the step of a scheduled or planned module, in program order:
 ///
 ///     {"model": "...", "phase": "scheduled", "mesh": {"dp": 2},
 ///      "groups": [{"group": "layers.0", "parameters": 9, "elements": 49408, "dtype": "f32"}, ...],
@@ -31,18 +31,16 @@ namespace fsdp {
 ///        "costs": "roofline of ..."}}
 ///
 /// `event` is unshard (a gather starts), reshard (a group is resharded) or post_backward (a
-/// reduction starts); on one rank there is none. `elements` and `bytes` are those of the
-/// collectives' inputs on one rank, padding included, as torch counts: the shard of an all_gather,
-/// the whole group of a reduce_scatter. A group's `elements` are those of its parameters, without
-/// padding.
+/// reduction starts); one rank has no events. `elements` and `bytes` are those of the collectives'
+/// inputs on one rank, padding included, as torch counts: the shard of an all_gather, the whole
+/// group of a reduce_scatter. A group's `elements` are those of its parameters, without padding.
 ///
-/// The prediction is a simulation with the durations of `costs`. No schedule with the same updates
-/// is faster than `bound_ns` (under the cap, if this one keeps it); `jitter` is there where costs
-/// say how much durations vary: mean and 95th percentile of as many draws. `device_bytes` are the
-/// arena and, as far as operators are measured, the area beside it for what they allocate inside.
-/// `exposed_ns` is how long computation stands still for a launch; memory is given where it
-/// changes, by category. Errors name what is wrong with the module's groups, or with the order of
-/// waits.
+/// The prediction is a simulation with the durations of `costs`. `bound_ns` is a lower bound for
+/// all schedules with the same updates (under the cap, if this schedule respects it). `jitter` is
+/// written if `costs` has deviations of durations: mean and 95th percentile of as many draws.
+/// `device_bytes` are the arena and, as far as operators are measured, their scratch area.
+/// `exposed_ns` is the time that computation waits for a launch. Memory is given at each change, by
+/// category. Errors describe a problem of the module's groups or of the order of waits.
 struct PredictionOptions {
   std::optional<int64_t> memoryCapBytes;
 };

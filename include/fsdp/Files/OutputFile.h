@@ -1,6 +1,6 @@
-//===- OutputFile.h - A file that appears whole or not at all ----*- C++ -*-===//
+//===- OutputFile.h - Atomic replacement of files ---------------*- C++ -*-===//
 //
-// The one way in which tools and training binaries write files. Standard library and POSIX only.
+// How tools and training binaries write files. Standard library and POSIX only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,23 +13,22 @@
 
 namespace fsdp {
 
-/// A file that is being written. Until `commit` the path holds what it held before: the bytes go to
-/// a temporary file in the same directory, which has no name where the file system allows that, so
-/// that nothing of it outlives the process, however that ends. `commit` makes the bytes durable and
-/// puts the file in place by rename; without it the temporary file is removed.
+/// A file that is being written. Until `commit` the path keeps its old content: the bytes go to a
+/// temporary file in the same directory, which has no name if the file system allows that, so that
+/// it never outlives the process. `commit` makes the bytes durable and renames the file into place.
+/// Without `commit` the temporary file is removed.
 ///
-/// - A file that exists keeps its mode; one that may not be written is refused.
-/// - A symbolic link stays: the file it names is replaced, in that file's directory.
-/// - What is no regular file (a device, a pipe, /dev/stdout) is written directly and never
-/// replaced;
-///   `commit` then has nothing to do.
+/// - An existing file keeps its mode; a file without write permission is refused.
+/// - A symbolic link is kept: its target is replaced, in the target's directory.
+/// - Devices, pipes and other special files (/dev/stdout) are written directly and never replaced;
+///   `commit` then does nothing.
 ///
-/// Move-only, for one thread. Problems are texts without the path ("is a directory").
+/// Move-only, for one thread. Errors are texts without the path ("is a directory").
 class OutputFile {
 public:
   enum class Mode { Data, Executable };
 
-  /// None, and `problem` says why, if the path cannot be written.
+  /// Opens the path, or returns nullopt and sets `problem` if it cannot be written.
   static std::optional<OutputFile> open(const std::string &path, std::string &problem,
                                         Mode mode = Mode::Data);
 
@@ -37,16 +36,16 @@ public:
   OutputFile &operator=(OutputFile &&other) noexcept;
   ~OutputFile();
 
-  /// As it was given to `open`.
+  /// The path that `open` received.
   const std::string &getPath() const { return path; }
-  /// To write to; owned by this object.
+  /// The descriptor for writing, owned by this object.
   int getDescriptor() const { return descriptor; }
-  /// Whether the bytes go to a device or pipe.
+  /// True if the bytes go to a device or pipe.
   bool isDirect() const { return folder < 0; }
-  /// The path of the temporary file where it has one, to be removed if a signal ends the process.
+  /// The path of a named temporary file, to be removed if a signal ends the process.
   std::string getTemporaryPath() const;
 
-  /// Writes all bytes at the end of what was written. Both return what went wrong, if anything did.
+  /// `write` appends bytes. Both functions return the error, if any.
   [[nodiscard]] std::optional<std::string> write(const void *data, size_t bytes);
   [[nodiscard]] std::optional<std::string> commit();
 

@@ -9,17 +9,17 @@
 
 namespace fsdp {
 
-/// A path and the flag or argument that gives it. An empty path is none.
+/// A path and the flag or argument that gives it. An empty path is ignored.
 struct NamedPath {
   std::string flag, path;
 };
 
-/// Whether writing `left` would change what `right` names: one regular file, be it by other
-/// spellings, links or hard links, and also before it exists; or both are standard output, "-".
+/// True if writing `left` would change the file at `right`: the same regular file, also by another
+/// spelling or by links, and also if it does not exist yet; or standard output ("-") for both.
 bool nameOneFile(const std::string &left, const std::string &right);
 
-/// Why these inputs and outputs cannot be together: an output that is an input, which it would
-/// destroy, or two outputs that are one file. None if they can. "-" is standard input or output.
+/// Describes a conflict between inputs and outputs: an output that would overwrite an input, or two
+/// outputs to one file. nullopt without conflict. "-" is standard input or output.
 std::optional<std::string> findClash(const std::vector<NamedPath> &inputs,
                                      const std::vector<NamedPath> &outputs);
 

@@ -1,4 +1,4 @@
-//===- SourcePath.h - Source files as modules and binaries name them -*- C++ -*-===//
+//===- SourcePath.h - Names of source files ---------------------*- C++ -*-===//
 
 #ifndef FSDP_FILES_SOURCEPATH_H
 #define FSDP_FILES_SOURCEPATH_H
@@ -7,9 +7,9 @@
 
 namespace fsdp {
 
-/// The name of a source file that says nothing of the machine where it lies: the path behind
-/// `site-packages` or `dist-packages` for a file of an installed package, the path from the working
-/// directory for a file below it, and else the file's name alone. A relative path stays as it is.
+/// The name of a source file without machine-specific directories: the path after `site-packages`
+/// or `dist-packages` for an installed package, the path relative to the working directory for a
+/// file below it, else the file name alone. A relative path is returned unchanged.
 std::string shortenSourcePath(const std::string &path);
 
 } // namespace fsdp

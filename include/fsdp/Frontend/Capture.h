@@ -24,17 +24,17 @@ struct InputSpec {
   std::vector<int64_t> sizes;
 };
 
-/// Parses `NAME:DTYPE[DIMS]`; the error quotes the text and says what was expected.
+/// Parses `NAME:DTYPE[DIMS]`. The error quotes the text and says what is expected.
 llvm::Expected<InputSpec> parseInputSpec(llvm::StringRef text);
 
-/// Parameters with values of their own, by their names; what is absent is the optimizer's.
+/// Parameters with options of their own, by name; absent options are the optimizer's.
 struct OptimizerGroupSpec {
   std::vector<std::string> parameters;
   std::optional<double> lr = {}, weightDecay = {}, beta1 = {}, beta2 = {}, eps = {};
 };
 
-/// torch.optim's optimizers under torch's names and with torch's defaults for what is not given: by
-/// the user or, where the user names no other kind, by the file.
+/// Options of torch.optim's optimizers under torch's names. The defaults of absent options are the
+/// model file's, or torch's if the user names another kind.
 struct OptimizerSpec {
   std::optional<OptimizerKind> kind = {}; // absent: the file's, else AdamW
   std::optional<double> lr = {}, weightDecay = {}, momentum = {}, beta1 = {}, beta2 = {}, eps = {};
@@ -42,7 +42,7 @@ struct OptimizerSpec {
   NormType clipNormType = NormType::Two;
   std::optional<double> dampening = {};
   bool nesterov = false, amsgrad = false, maximize = false;
-  StateDtypes stateDtypes = {}; // absent: the parameters'
+  StateDtypes stateDtypes = {}; // empty: the parameters' dtypes
   std::vector<OptimizerGroupSpec> groups = {};
 };
 
@@ -52,33 +52,33 @@ struct CaptureOptions {
   std::vector<InputSpec> inputs;  // TorchScript: one per argument, in order; .pt2: none, or checked
   OptimizerSpec optimizer;
   Target target = Target::Cpu; // decides which variants of fused operators are recorded
-  /// Of Target::Cuda: 80, 90 or 100, the architecture sm_NN for which torch's choice of attention
-  /// is recorded. The step runs on others from sm_80 on, too.
+  /// For Target::Cuda: 80, 90 or 100, the architecture sm_NN whose choice of attention kernel in
+  /// torch is recorded. The step also runs on other architectures from sm_80 on.
   unsigned cudaArchitecture = 80;
-  /// The forward alone, in evaluation mode and without gradients. A .pt2 file has the mode in which
+  /// Only the forward, in evaluation mode and without gradients. A .pt2 file has the mode in which
   /// it was exported.
   bool isEvaluation = false;
-  /// A further step of a program: which of its transient buffers the program keeps as state, the
-  /// first step decides (takeStateOf), so that all of them stay buffers.
+  /// A further step of a program keeps all transient buffers as buffers: the first step decides
+  /// which of them become state (takeStateOf).
   bool isFurther = false;
   /// The dtype to which fp32 parameters and floating-point inputs are cast before the forward,
-  /// under autograd (`param_dtype` of FSDP2's MixedPrecisionPolicy): bf16 or f16; "": they are not.
+  /// under autograd (`param_dtype` of FSDP2's MixedPrecisionPolicy): bf16 or f16; "": no cast.
   /// TorchScript only: a .pt2 file fixes the dtypes of its computation.
   std::string paramDtype = {};
-  /// Files of OperatorFacts. Without any, meta kernels alone say how results lie in memory.
+  /// Files of OperatorFacts. Without any, meta kernels determine the results' dtypes and strides.
   std::vector<std::string> operatorFacts = {};
 };
 
 struct CapturedStep {
   mlir::OwningOpRef<mlir::ModuleOp> module; // phase captured
   bool hasWeights = false;                  // false: the model was saved on meta
-  std::vector<std::string> notes;           // what a user may not expect, a sentence each
+  std::vector<std::string> notes;           // surprising facts for the user, a sentence each
 };
 
-/// Captures one training step (forward, loss, backward, update), or one of evaluation. If there is
-/// a file for weights and the model has some, writes parameters and buffers, transient ones left
-/// out, to it as safetensors, by qualified name; the caller commits it. Errors are one line that
-/// names the operator, module, input or file, and the reason.
+/// Captures one training step (forward, loss, backward, update), or an evaluation. Writes
+/// parameters and persistent buffers to `weights` as safetensors, by qualified name, if it is not
+/// null and the model has weights; the caller commits the file. Errors are one line that names the
+/// operator, module, input or file, and the reason.
 llvm::Expected<CapturedStep> captureStep(const CaptureOptions &options, OutputFile *weights,
                                          mlir::MLIRContext &context);
 

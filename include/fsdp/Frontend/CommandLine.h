@@ -1,6 +1,6 @@
 //===- CommandLine.h - The flags of a capture --------------------*- C++ -*-===//
 //
-// Shared by fsdp-capture and fsdpc. Include CLI/CLI.hpp where the application is made.
+// Shared by fsdp-capture and fsdpc. The file that makes the application includes CLI/CLI.hpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@ public:
   /// Adds the flags to the application; this object must outlive its parsing.
   void addTo(CLI::App &app);
 
-  /// The options after parsing, or an error that quotes the flag. Loads --load-library's.
+  /// The options after parsing, or an error that quotes the flag. Loads the operator libraries.
   llvm::Expected<CaptureOptions> getOptions() const;
 
   const std::string &getModel() const { return model; }
-  /// MODEL, the libraries and the facts, which no output may be.
+  /// MODEL, the libraries and the facts: files that no output may overwrite.
   std::vector<NamedPath> getFiles() const;
-  /// float32, bfloat16, float16; "": not given.
+  /// float32, bfloat16, float16; "": absent.
   const std::string &getParamDtype() const { return paramDtype; }
   void setParamDtype(const std::string &dtype) { paramDtype = dtype; }
 
@@ -42,7 +42,7 @@ private:
   std::vector<double> betas;
 };
 
-/// The inputs of one entry; a name that is given twice is an error.
+/// The inputs of one entry point. Two inputs of one name are an error.
 llvm::Expected<std::vector<InputSpec>> parseInputSpecs(const std::vector<std::string> &texts);
 
 /// Writes the module as bytecode if `path` ends in .mlirbc, else as text with locations; "-" is

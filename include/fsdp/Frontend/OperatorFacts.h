@@ -1,7 +1,7 @@
-//===- OperatorFacts.h - What operators return on a machine ------*- C++ -*-===//
+//===- OperatorFacts.h - Results of operators on a machine ------*- C++ -*-===//
 //
-// A capture runs operators on meta tensors, and a machine's kernels may return other dtypes or
-// strides. A training binary writes what it finds (--operator-report), and a capture reads it back
+// A capture runs operators on meta tensors. The kernels of a machine may return other dtypes or
+// strides. A training binary records them (--operator-report), and a capture reads the records
 // (--operator-facts). Compiler and runtime share this file, so that both name a call alike.
 //
 //===----------------------------------------------------------------------===//
@@ -19,30 +19,30 @@
 
 namespace fsdp {
 
-/// How a result of a call lies in memory.
+/// The dtype, sizes and strides of a call's result.
 struct OperatorFact {
   std::string call; // describeCall()
-  unsigned result;  // by its place in the schema, or in the list that is returned
+  unsigned result;  // index in the schema, or in the returned list
   at::ScalarType dtype;
   std::vector<int64_t> sizes, strides; // in elements
 };
 
-/// An operator with all arguments of its schema: of tensors dtype, sizes and strides, as in
-/// "aten::mm.default(float32[2,3]{3,1}, float32[3,4]{4,1})". The stride of a dimension of size 1
-/// says nothing and is written as *, a device is only named as one.
+/// An operator with all arguments of its schema, tensors as dtype, sizes and strides:
+/// "aten::mm.default(float32[2,3]{3,1}, float32[3,4]{4,1})". Strides of dimensions of size 1 are
+/// arbitrary and written as *; devices are written without their kind.
 std::string describeCall(const c10::OperatorHandle &op, std::span<const c10::IValue> arguments);
 
-/// A JSON object in one line, without its end.
+/// A JSON object on one line, without the newline.
 std::string toJsonLine(const OperatorFact &fact);
 
-/// The facts of files, by call and result.
+/// The facts of some files, by call and result.
 class OperatorFacts {
 public:
-  /// Adds those of a file: its lines of kind "result". Of two facts of one result the last counts.
-  /// Returns what is wrong with which line; "" if nothing is.
+  /// Adds the facts of a file: its lines of kind "result". A later fact replaces an earlier one of
+  /// the same result. Returns the error with its line; "" for success.
   std::string load(const std::string &path);
 
-  /// The facts of a call's results, by their places; null if there is none.
+  /// The facts of a call's results, by index; null if there is none.
   const std::map<unsigned, OperatorFact> *lookup(const std::string &call) const;
 
   bool isEmpty() const { return byCall.empty(); }

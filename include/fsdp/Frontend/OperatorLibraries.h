@@ -11,8 +11,8 @@
 namespace fsdp::frontend {
 
 /// Loads shared libraries that register operators (TORCH_LIBRARY), before a model that calls them
-/// is captured. From then on a backward through an operator without an autograd formula is an
-/// error; torch would leave out the gradients. Errors name the library.
+/// is captured. Afterwards a backward through an operator without an autograd formula is an error,
+/// where torch would omit the gradients. Errors name the library.
 llvm::Error loadOperatorLibraries(const std::vector<std::string> &paths);
 
 } // namespace fsdp::frontend

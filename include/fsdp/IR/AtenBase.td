@@ -14,12 +14,12 @@ def Aten_Dialect : Dialect {
   let summary = "Calls of PyTorch's aten operators on functional tensors";
   let description = [{
     One captured training step is a block of `aten.call`s: functionalised aten operators in program
-    order. The dialect knows no operator by name; whatever a pass needs to know about one (is it a
-    view, does it draw random numbers) it asks of the table in `AtenSemantics.h`.
+    order. The dialect does not define operators by name; the table in `AtenSemantics.h` has the
+    properties that passes need (is it a view, does it draw random numbers).
 
-    Tensors carry their strides: a type without encoding is contiguous in row-major order at offset
-    0 of its storage; any other layout is an encoding `#aten.strides<[...], offset = n>`, in elements,
-    the offset from the beginning of the storage.
+    Tensor types include strides: a type without encoding is contiguous in row-major order at offset
+    0 of its storage; any other layout is an encoding `#aten.strides<[...], offset = n>`, in
+    elements, with the offset from the beginning of the storage.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -46,7 +46,7 @@ class Aten_Attr<string name, string attrMnemonic, list<Trait> traits = []>
 }
 
 def Aten_OperandAttr : Aten_Attr<"Operand", "operand"> {
-  let summary = "Marks the place of an SSA operand among the arguments of a call";
+  let summary = "The position of an SSA operand among the arguments of a call";
 }
 
 def Aten_StridesAttr : Aten_Attr<"Strides", "strides", [
@@ -71,7 +71,7 @@ def Aten_DeviceAttr : Aten_Attr<"Device", "device"> {
 }
 
 def Aten_StridedAttr : Aten_Attr<"Strided", "strided"> {
-  let summary = "The layout argument torch.strided, the only one that is captured";
+  let summary = "The layout argument torch.strided, the only layout that is captured";
 }
 
 def Aten_MemoryFormatAttr : Aten_Attr<"MemoryFormat", "memory_format"> {
@@ -84,11 +84,11 @@ def Aten_ScopeAttr : Aten_Attr<"Scope", "scope"> {
   let summary = "Which call of which module, in which microbatch, issued an operation";
   let description = [{
     `module` is the qualified name; the root module is "". `calls` has one number per component of
-    the name: which call of that module, from 0, this one lies in; empty if all are the first.
-    Numbers count the calls of one module within one microbatch, as torch.export's `path@1` does.
+    the name: which call, from 0, of the module that ends with this component; empty if all are the
+    first call. Calls are counted per module and microbatch, as torch.export's `path@1` does.
 
-    Written as in a call: the second call of `layers.0` is `"layers.0@1"`, the third of its `attn`
-    in there `"layers.0@1.attn@2"`.
+    Written as in a call: the second call of `layers.0` is `"layers.0@1"`, and within it the third
+    call of its `attn` is `"layers.0@1.attn@2"`.
   }];
   let parameters = (ins "::mlir::StringAttr":$module,
                         OptionalArrayRefParameter<"int64_t">:$calls,
@@ -97,9 +97,9 @@ def Aten_ScopeAttr : Aten_Attr<"Scope", "scope"> {
                                    CArg<"::llvm::ArrayRef<int64_t>", "{}">:$calls)>];
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    /// The name with the calls that are not the first: `layers.0@1.attn`.
+    /// The name with all call numbers above 0: `layers.0@1.attn`.
     std::string getPath();
-    /// Which call of the module whose name are the first `components` components.
+    /// The call number of the module named by the first `components` components.
     int64_t getCall(size_t components) {
       return getCalls().empty() || components == 0 ? 0 : getCalls()[components - 1];
     }

@@ -8,7 +8,7 @@
 
 namespace fsdp::aten {
 
-/// A copy of a tensor, contiguous at offset 0 of a storage of its own.
+/// A contiguous copy of a tensor, at offset 0 of its own storage.
 mlir::Value cloneContiguously(mlir::OpBuilder &builder, mlir::Value tensor, Phase phase,
                               ScopeAttr scope);
 

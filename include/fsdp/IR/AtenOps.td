@@ -17,9 +17,9 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
   let summary = "Call one aten operator by its schema name";
   let description = [{
     `callee` is the operator's name and overload, as the dispatcher spells it without `aten::`.
-    Operators of other namespaces, those that torch 2.11 does not have, and those that touch files,
-    devices or processes (`from_file`, `record_stream`, ...) are refused. The argument list follows
-    the schema's:
+    Operators of other namespaces, operators that torch 2.11 does not have, and operators that touch
+    files, devices or processes (`from_file`, `record_stream`, ...) are refused. The argument list
+    follows the schema's:
 
     | argument of the schema | written as |
     |---|---|
@@ -31,9 +31,9 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     | dtype | an element type: `f32`, `i64`, `ui8` |
     | device | `#aten.device` |
     | memory format, layout | `#aten.memory_format<contiguous>`, `#aten.strided` |
-    | number in a tensor's place | a literal: torch's wrapped number, which does not promote types |
+    | number for a tensor | a literal: torch's wrapped number, which does not promote types |
 
-    There is one result per return value of the schema, a single list of tensors being flattened; a
+    There is one result per return value of the schema; a single list of tensors is flattened. A
     return value that is undefined or not a tensor has type `none`.
 
     ```mlir
@@ -43,17 +43,17 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
         : (tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xi1>)
     ```
 
-    `phase` and `scope` say where the call came from: the part of the step, and the qualified name
+    `phase` and `scope` tell the origin of the call: the part of the step, and the qualified name
     of the module whose forward (or whose forward's backward) issued it; the root module is "".
     A module's second call is written `"drop@1"`. In a step of several microbatches (gradient
     accumulation) the number of the microbatch follows, if it is not the first: `microbatch 1`.
 
     `rng` is the position of a random draw within the step. Together with the seed, the step and the
-    rank it determines the numbers, so that a recomputed call with the same `rng` draws the same
-    ones.
+    rank it determines the random numbers, so that a recomputed call with the same `rng` draws the
+    same ones.
 
-    `offsets` is written by memory planning: one byte offset into the arena per result, -1 for a
-    result that has no storage of its own (a view, none, or an empty tensor).
+    `offsets`, written by memory planning, has one arena offset (bytes) per result, -1 for a result
+    without storage of its own (a view, none, or an empty tensor).
   }];
   let arguments = (ins
     Variadic<AnyStaticShapeTensor>:$operands,
@@ -74,7 +74,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     /// The operator's name without its overload: `mm` of `mm.default`.
     ::llvm::StringRef getBaseName() { return getCallee().split('.').first; }
 
-    /// The qualified name of the module that issued it.
+    /// The qualified name of the module that issued the call.
     ::mlir::StringAttr getModuleAttr() { return getScope().getModule(); }
     ::llvm::StringRef getModule() { return getModuleAttr().getValue(); }
     int64_t getMicrobatch() { return getScope().getMicrobatch(); }

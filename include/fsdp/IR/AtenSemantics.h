@@ -1,4 +1,4 @@
-//===- AtenSemantics.h - What passes know about aten operators --*- C++ -*-===//
+//===- AtenSemantics.h - Properties of aten operators -----------*- C++ -*-===//
 
 #ifndef FSDP_IR_ATENSEMANTICS_H
 #define FSDP_IR_ATENSEMANTICS_H
@@ -10,7 +10,7 @@
 
 namespace fsdp::aten {
 
-/// What the compiler knows about one operator, all overloads alike.
+/// The properties of one operator, the same for all overloads.
 struct Semantics {
   /// Every tensor result shares the storage of the first operand.
   bool isView = false;
@@ -23,18 +23,17 @@ struct Semantics {
   bool isCheap = false;
 };
 
-/// The semantics of the operator with this base name (`mm` of `mm.default`); an operator that the
-/// table does not list is neither a view nor random. The capture checks every operator that it
-/// records against what torch really does, so that the table cannot drift.
+/// The semantics of the operator with this base name (`mm` of `mm.default`). An operator outside
+/// the table is neither a view nor random. The capture compares the table with torch's behaviour
+/// for every operator that it records.
 Semantics lookupSemantics(llvm::StringRef baseName);
 
-/// Why a step may not call this operator (`mm.default`), for people: torch's aten has none of that
-/// name, or it touches files, devices or processes. Operators of other namespaces are refused:
-/// training binaries do not load the libraries that bring them.
+/// The reason, in words, why a step may not call this operator (`mm.default`): torch's aten has no
+/// such operator, or it touches files, devices or processes. Operators of other namespaces are
+/// refused: training binaries do not load the libraries that define them.
 std::optional<std::string> checkOperator(llvm::StringRef callee);
 
-/// True if the schema of this operator of aten (`relu_.default`) says that it writes to an
-/// argument.
+/// True if the schema of this aten operator (`relu_.default`) declares a write to an argument.
 bool isMutable(llvm::StringRef callee);
 
 } // namespace fsdp::aten

@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-/// The order in which ranks meet: every collective of a rank writes it.
+/// The order of collectives on a rank: every collective writes this resource.
 struct CommunicatorResource : mlir::SideEffects::Resource::Base<CommunicatorResource> {
   llvm::StringRef getName() final { return "fsdp.communicator"; }
 };
@@ -20,7 +20,7 @@ struct ParameterStorageResource : mlir::SideEffects::Resource::Base<ParameterSto
   llvm::StringRef getName() final { return "fsdp.storage"; }
 };
 
-/// The function that a module may have: one step of training, or of evaluation.
+/// Names of a module's only function: a training step, or an evaluation.
 inline constexpr llvm::StringLiteral kTrainingName = "step", kEvaluationName = "evaluate";
 
 } // namespace fsdp

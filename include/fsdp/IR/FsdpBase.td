@@ -12,11 +12,11 @@ def Fsdp_Dialect : Dialect {
   let name = "fsdp";
   let dependentDialects = ["::fsdp::aten::AtenDialect"];
   let cppNamespace = "::fsdp";
-  let summary = "Sharded parameters and the collectives that serve them";
+  let summary = "Sharded parameters and their collectives";
   let description = [{
-    A parameter is declared once (`fsdp.param`), belongs to exactly one group (`fsdp.group`), and is
-    read and given a gradient by symbol. Collectives move whole groups; each is a start and a wait
-    joined by a `!fsdp.handle`.
+    A parameter is declared once (`fsdp.param`) and belongs to exactly one group (`fsdp.group`).
+    Reads and gradients refer to it by symbol. Collectives process whole groups; each is a start and
+    a wait connected by a `!fsdp.handle`.
 
     A module goes through four phases, named by its attribute `fsdp.phase`: *captured* (single
     device), *sharded* (groups, collectives), *scheduled* (program order is issue order, streams),
@@ -26,8 +26,8 @@ def Fsdp_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let extraClassDeclaration = [{
-    /// What verifies a module by its phase whenever MLIR verifies the module, once its operations
-    /// are sound. For tools that run no passes, such as a language server; null: nothing.
+    /// Verifies a module by its phase after MLIR has verified its operations. For tools that run no
+    /// passes, such as a language server; null: no such check.
     using PhaseVerifier = ::llvm::LogicalResult (*)(::mlir::ModuleOp);
     void setPhaseVerifier(PhaseVerifier verifier) { phaseVerifier = verifier; }
 
@@ -36,31 +36,31 @@ def Fsdp_Dialect : Dialect {
     ::llvm::LogicalResult verifyPhaseOf(::mlir::Operation *module);
 
   public:
-    /// Module attribute (`#fsdp.module_phase`): how far the module has come.
+    /// Module attribute (`#fsdp.module_phase`): the module's phase.
     static constexpr ::llvm::StringLiteral getPhaseAttrName() { return "fsdp.phase"; }
     /// Module attribute (i64): bytes of the arena, on a planned module.
     static constexpr ::llvm::StringLiteral getArenaAttrName() { return "fsdp.arena_bytes"; }
-    /// Module attribute (i64): bytes of the host's arena, on a planned module with state there.
+    /// Module attribute (i64): bytes of the host's arena, on a planned module that has one.
     static constexpr ::llvm::StringLiteral getHostArenaAttrName() {
       return "fsdp.host_arena_bytes";
     }
-    /// Module attribute (`#fsdp.prefetch`): the order of gathers that the user asked for.
+    /// Module attribute (`#fsdp.prefetch`): the order of gathers that the user requests.
     static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "fsdp.prefetch"; }
     /// Module attribute (`#fsdp.target`): what the step was captured for; absent: CPUs.
     static constexpr ::llvm::StringLiteral getTargetAttrName() { return "fsdp.target"; }
-    /// Module attribute (`#fsdp.recompute`): what is computed again.
+    /// Module attribute (`#fsdp.recompute`): what the backward recomputes.
     static constexpr ::llvm::StringLiteral getRecomputeAttrName() { return "fsdp.recompute"; }
     /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
     static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
-    /// Module attribute (i64): nanoseconds that any schedule of the step takes at least, in the
-    /// cost model with which one was searched for.
+    /// Module attribute (i64): a lower bound on the duration of any schedule of the step,
+    /// nanoseconds, in the search's cost model.
     static constexpr ::llvm::StringLiteral getBoundAttrName() { return "fsdp.bound_ns"; }
-    /// Module attribute (i64): arithmetic operations that a microbatch computes again.
+    /// Module attribute (i64): arithmetic operations that are recomputed per microbatch.
     static constexpr ::llvm::StringLiteral getRecomputedFlopsAttrName() {
       return "fsdp.recomputed_flops";
     }
-    /// Module attribute (`#fsdp.transport`), of captured modules: what moves the bytes of gathers,
-    /// as the user asked for it; none: kernels.
+    /// Module attribute (`#fsdp.transport`) of captured modules: the transport of gathers that the
+    /// user requests; absent: kernels.
     static constexpr ::llvm::StringLiteral getTransportAttrName() { return "fsdp.transport"; }
     /// Module attribute (string): the digest of what the captured step computes (Provenance.h).
     static constexpr ::llvm::StringLiteral getProvenanceAttrName() { return "fsdp.provenance"; }
@@ -68,7 +68,7 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getAccumulationAttrName() {
       return "fsdp.accumulation";
     }
-    /// Module attribute (string): name of the model, for people.
+    /// Module attribute (string): name of the model, for messages.
     static constexpr ::llvm::StringLiteral getModelAttrName() { return "fsdp.model"; }
   }];
 }
@@ -92,7 +92,7 @@ def Fsdp_Reshard : Fsdp_Enum<"Reshard", "FSDP2's reshard_after_forward, or the s
   I32EnumCase<"Auto", 3, "auto">
 ]>;
 
-def Fsdp_Layout : Fsdp_Enum<"Layout", "how a group's parameters are cut over the ranks", [
+def Fsdp_Layout : Fsdp_Enum<"Layout", "how a group's parameters are sharded over the ranks", [
   I32EnumCase<"Flat", 0, "flat">,
   I32EnumCase<"PerParam", 1, "per_param">
 ]>;
@@ -104,10 +104,10 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "in-order queue of a device", [
   I32EnumCase<"Replicate", 3, "replicate">
 ]>;
 
-def Fsdp_Transport : Fsdp_Enum<"Transport", "what moves the bytes of a collective", [
+def Fsdp_Transport : Fsdp_Enum<"Transport", "how a collective moves bytes", [
   I32EnumCase<"Kernels", 0, "kernels">,
   I32EnumCase<"CopyEngine", 1, "copy_engine">, // the devices' copy engines, inside a host
-  I32EnumCase<"Auto", 2, "auto">               // as the schedule decides
+  I32EnumCase<"Auto", 2, "auto">               // the schedule decides
 ]>;
 
 def Fsdp_StatePlace : Fsdp_Enum<"StatePlace", "where optimizer state or activations lie", [
@@ -144,21 +144,21 @@ def Fsdp_Rounding : Fsdp_Enum<"Rounding", "where a generated kernel rounds", [
 
 def Fsdp_RecomputePolicy : Fsdp_Enum<"RecomputePolicy", "what the backward computes again", [
   I32EnumCase<"None", 0, "none">,         // nothing
-  I32EnumCase<"Cheap", 1, "cheap">,       // what costs about as much to compute as to read
+  I32EnumCase<"Cheap", 1, "cheap">,       // results that cost about as much to compute as to read
   I32EnumCase<"Selected", 2, "selected">, // of blocks: all but products and attention
-  I32EnumCase<"Full", 3, "full">,         // of blocks: all but what enters them
+  I32EnumCase<"Full", 3, "full">,         // of blocks: all but their inputs
   I32EnumCase<"Auto", 4, "auto">          // the fastest of these that fits the memory cap
 ]>;
 
-def Fsdp_RecomputeReason : Fsdp_Enum<"RecomputeReason", "why something is computed again", [
-  I32EnumCase<"Asked", 0, "asked">,   // the user said so
-  I32EnumCase<"Memory", 1, "memory">, // the memory cap
-  I32EnumCase<"Time", 2, "time">      // room for gathers is worth more
+def Fsdp_RecomputeReason : Fsdp_Enum<"RecomputeReason", "why the backward recomputes", [
+  I32EnumCase<"Asked", 0, "asked">,   // the user requests it
+  I32EnumCase<"Memory", 1, "memory">, // to fit the memory cap
+  I32EnumCase<"Time", 2, "time">      // memory for gathers saves more than recomputation costs
 ]>;
 
 def Fsdp_RecomputePolicyAttr : EnumAttr<Fsdp_Dialect, Fsdp_RecomputePolicy, "recompute_policy">;
 
-def Fsdp_LossReduction : Fsdp_Enum<"LossReduction", "what the losses of microbatches make", [
+def Fsdp_LossReduction : Fsdp_Enum<"LossReduction", "how the losses of microbatches combine", [
   I32EnumCase<"Mean", 0, "mean">,
   I32EnumCase<"Sum", 1, "sum">
 ]>;
@@ -172,7 +172,7 @@ class Fsdp_Attr<string name, string attrMnemonic> : AttrDef<Fsdp_Dialect, name> 
 }
 
 def Fsdp_ModulePhaseAttr : Fsdp_Attr<"ModulePhase", "module_phase"> {
-  let summary = "How far a module has come";
+  let summary = "The phase of a module";
   let parameters = (ins EnumParameter<Fsdp_ModulePhase>:$value);
   let assemblyFormat = "`<` $value `>`";
 }
@@ -184,7 +184,7 @@ def Fsdp_PrefetchAttr : Fsdp_Attr<"Prefetch", "prefetch"> {
 }
 
 def Fsdp_TransportAttr : Fsdp_Attr<"Transport", "transport"> {
-  let summary = "What moves the bytes of gathers";
+  let summary = "How gathers move bytes";
   let parameters = (ins EnumParameter<Fsdp_Transport>:$value);
   let assemblyFormat = "`<` $value `>`";
 }
@@ -196,10 +196,11 @@ def Fsdp_TargetAttr : Fsdp_Attr<"Target", "target"> {
 }
 
 def Fsdp_AccumulationAttr : Fsdp_Attr<"Accumulation", "accumulation"> {
-  let summary = "How many microbatches a step has, and what their losses make";
+  let summary = "How many microbatches a step has, and how their losses combine";
   let description = [{
-    Before `fsdp-accumulate-gradients` what the user asks for, behind it what the step is. With `stages`
-    the microbatches are interleaved in 1F1B order: each stage begins with the module of this name.
+    Before `fsdp-accumulate-gradients` the user's request, afterwards the step's microbatches. With
+    `stages` the microbatches are interleaved in 1F1B order; each stage begins with the module of
+    this name.
   }];
   let parameters = (ins "int64_t":$microbatches, EnumParameter<Fsdp_LossReduction>:$loss,
                         OptionalArrayRefParameter<"::mlir::StringAttr">:$stages);
@@ -208,10 +209,10 @@ def Fsdp_AccumulationAttr : Fsdp_Attr<"Accumulation", "accumulation"> {
 }
 
 def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
-  let summary = "What the backward of groups that do not say so themselves computes again, and why";
+  let summary = "What the backward recomputes in groups without a policy of their own, and why";
   let description = [{
-    `policy` for `blocks` of them, `cheap` for the others (or nothing, where the policy is `none`).
-    `auto`: several policies, of which the groups (`recomputed`) say the one that each follows.
+    `policy` applies to `blocks` of these groups, `cheap` to the others (`none`, if the policy is
+    `none`). With `auto` the groups have several policies, each in its `recomputed` attribute.
   }];
   let parameters = (ins EnumParameter<Fsdp_RecomputePolicy>:$policy, "int64_t":$blocks,
                         EnumParameter<Fsdp_RecomputeReason>:$reason);
@@ -219,11 +220,10 @@ def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
 }
 
 def Fsdp_MixedPrecisionAttr : Fsdp_Attr<"MixedPrecision", "mixed_precision"> {
-  let summary = "The dtypes of FSDP2's MixedPrecisionPolicy that the user asks for";
+  let summary = "The dtypes of FSDP2's MixedPrecisionPolicy that the user requests";
   let description = [{
-    `param_dtype` is that in which parameters are gathered and used; absent: as the model uses them.
-    `reduce_dtype` is that in which gradients are reduced; absent: `param_dtype`, or the parameters'
-    own.
+    Parameters are gathered and used in `param_dtype`; absent: in the dtype in which the model uses
+    them. Gradients are reduced in `reduce_dtype`; absent: in `param_dtype`, or the parameters' own.
   }];
   let parameters = (ins OptionalParameter<"::mlir::Type">:$param_dtype,
                         OptionalParameter<"::mlir::Type">:$reduce_dtype);
@@ -237,12 +237,12 @@ def Fsdp_MixedPrecisionAttr : Fsdp_Attr<"MixedPrecision", "mixed_precision"> {
 }
 
 def Fsdp_AllGatherExtensionAttr : Fsdp_Attr<"AllGatherExtension", "all_gather_extension"> {
-  let summary = "A pair of transforms before and behind the gathers of a group";
+  let summary = "A pair of transforms before and after the gathers of a group";
   let description = [{
-    FSDP2's `fsdp_pre_all_gather` and `fsdp_post_all_gather`: each rank encodes its part of each
-    parameter as bytes, these are gathered, and each rank decodes the parameters from them. The pair
-    are the operators `fsdp_extension::<name>_encode` and `fsdp_extension::<name>_decode`, the
-    runtime's own or those of a library. A part takes `bytes_per_element` for each of its elements,
+    FSDP2's `fsdp_pre_all_gather` and `fsdp_post_all_gather`: each rank encodes its shard of each
+    parameter as bytes, the bytes are gathered, and each rank decodes the parameters from them. The
+    two operators are `fsdp_extension::<name>_encode` and `fsdp_extension::<name>_decode`, from the
+    runtime or from a library. An encoded shard has `bytes_per_element` for each of its elements,
     padding included, and `bytes_per_part` more.
 
     ```mlir
@@ -257,14 +257,14 @@ def Fsdp_AllGatherExtensionAttr : Fsdp_Attr<"AllGatherExtension", "all_gather_ex
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Bytes of a part of so many elements.
+    /// Bytes of an encoded shard of `elements` elements.
     int64_t getEncodedBytes(int64_t elements) const {
       return elements * getBytesPerElement() + getBytesPerPart();
     }
   }];
 }
 
-def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group in which a pass decides", [
+def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group that a pass decides", [
   I32EnumCase<"GatherDtype", 0, "gather_dtype">,
   I32EnumCase<"ReduceDtype", 1, "reduce_dtype">,
   I32EnumCase<"Recomputed", 2, "recomputed">,
@@ -274,9 +274,9 @@ def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group in which a pass de
 ]>;
 
 def Fsdp_DecisionAttr : Fsdp_Attr<"Decision", "decision"> {
-  let summary = "Why an attribute of a group is not simply what the user asked for";
+  let summary = "Why an attribute of a group differs from the user's request";
   let description = [{
-    What was decided is the attribute itself: absent, it has its default.
+    The decision is the attribute's value; an absent attribute has its default.
 
     ```mlir
     #fsdp.decision<gather_dtype, "all uses of its parameters are casts to bf16">
@@ -287,10 +287,10 @@ def Fsdp_DecisionAttr : Fsdp_Attr<"Decision", "decision"> {
 }
 
 def Fsdp_PlacesAttr : Fsdp_Attr<"Places", "places"> {
-  let summary = "Where a group keeps what stays between steps, in bytes";
+  let summary = "The offsets, in bytes, of what a group keeps between steps";
   let description = [{
-    In the arena: this rank's shard of the parameters; each state of the optimizer; if the shard is
-    gathered in another dtype, its copy in that. In the host's arena: what of these lies there.
+    In the arena: this rank's shard of the parameters; each optimizer state; the copy of the shard
+    in another dtype, if that is gathered. In the host's arena: those of them that are on the host.
 
     ```mlir
     #fsdp<places shard 0 states [64, 128] copy 192>
@@ -310,11 +310,11 @@ def Fsdp_PlacesAttr : Fsdp_Attr<"Places", "places"> {
   }];
 }
 
-def Fsdp_ReduceOp : Fsdp_Enum<"ReduceOp", "how a reduction joins what the ranks bring", [
+def Fsdp_ReduceOp : Fsdp_Enum<"ReduceOp", "how a reduction combines the inputs of the ranks", [
   I32EnumCase<"Average", 0, "avg">,
   I32EnumCase<"Sum", 1, "sum">,
   I32EnumCase<"Max", 2, "max">,
-  I32EnumCase<"PremulSum", 3, "premul_sum"> // of inputs times a number, as NCCL's PreMulSum
+  I32EnumCase<"PremulSum", 3, "premul_sum"> // of scaled inputs, as NCCL's PreMulSum
 ]>;
 
 /// Numbered as in plans (Plan/Abi.h).
@@ -330,19 +330,20 @@ def Fsdp_NormType : Fsdp_Enum<"NormType", "norm_type of torch.nn.utils.clip_grad
 
 def Fsdp_HandleType : TypeDef<Fsdp_Dialect, "Handle"> {
   let mnemonic = "handle";
-  let summary = "A collective or copy: made by its start, waited for once";
+  let summary = "A collective or copy in flight: started once, waited for once";
 }
 
 def Fsdp_ShardType : TypeDef<Fsdp_Dialect, "Shard"> {
   let mnemonic = "shard";
   let summary = "This rank's part of a group: of its parameters or of their gradients";
   let description = [{
-    One buffer, laid out as the group says, of elements of `elementType`.
+    One buffer of elements of `elementType`, in the group's layout.
 
-    With a number of ranks k it is a k-th of the group: so many neighbours on the group's axis hold
-    the whole together, each the parts of as many consecutive ranks (`fsdp.chunk`).
+    With a number of ranks k it is a chunk, 1/k of the group: k neighbours on the group's axis hold
+    the whole group together, each the shards of equally many consecutive ranks (`fsdp.chunk`).
 
-    Of `ui8` it is what `fsdp.encode` makes, laid out as the group's `all_gather_extension` says.
+    With `ui8` it is the result of `fsdp.encode`, in the layout of the group's
+    `all_gather_extension`.
 
     ```mlir
     !fsdp.shard<@layers.0, f32>
@@ -379,12 +380,12 @@ def Fsdp_HostType : TypeDef<Fsdp_Dialect, "Host"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-/// What may wait on the host: a reduced gradient or a tensor.
+/// A value that can be stored on the host: a reduced gradient or a tensor.
 def Fsdp_StorableType : AnyTypeOf<[Fsdp_ShardType, AnyRankedTensor], "a shard or a tensor">;
 
 def Fsdp_ShardNormType : TypeDef<Fsdp_Dialect, "ShardNorm"> {
   let mnemonic = "norm";
-  let summary = "The part of a group's shard in the norm of gradients";
+  let summary = "The contribution of a group's shard to the norm of gradients";
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$group);
   let assemblyFormat = "`<` $group `>`";
 }
@@ -400,36 +401,36 @@ def Fsdp_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     and verifiers ask this interface, never a concrete operation.
   }];
   let methods = [
-    InterfaceMethod<"What moves: all_gather, reduce_scatter or all_reduce.",
+    InterfaceMethod<"The kind: all_gather, reduce_scatter or all_reduce.",
       "::llvm::StringRef", "getCollectiveKind">,
     InterfaceMethod<[{
-      What one rank brings to a gather or gets from a reduction: a shard, or a tensor.
+      The input of one rank to a gather, or its result of a reduction: a shard, or a tensor.
     }], "::mlir::Type", "getPayload">,
     InterfaceMethod<"The axes of the mesh along which ranks meet.",
       "::mlir::ArrayAttr", "getAxes">,
-    InterfaceMethod<"How a reduction joins what the ranks bring; none for a gather.",
+    InterfaceMethod<"How a reduction combines the inputs of the ranks; none for a gather.",
       "std::optional<::fsdp::ReduceOp>", "getReduceOp", (ins), "", "return std::nullopt;">,
     InterfaceMethod<"The part of the step that issues it.", "::fsdp::aten::Phase", "getPhase">,
     InterfaceMethod<"The stream on which it runs.", "::fsdp::Stream", "getStream">,
     InterfaceMethod<"Moves it to another stream.", "void", "setStream",
       (ins "::fsdp::Stream":$stream)>,
-    InterfaceMethod<"What moves its bytes.", "::fsdp::Transport", "getTransport", (ins), "",
+    InterfaceMethod<"How it moves bytes.", "::fsdp::Transport", "getTransport", (ins), "",
       "return ::fsdp::Transport::Kernels;">,
-    InterfaceMethod<"True if it is issued in one launch with the start before it.",
+    InterfaceMethod<"True if it shares a launch with the start before it.",
       "bool", "getCoalesced">,
-    InterfaceMethod<"Joins it to the launch of the start before it, or not.",
+    InterfaceMethod<"Makes it share the launch of the start before it, or not.",
       "void", "setCoalesced", (ins "bool":$coalesced)>,
-    InterfaceMethod<"The handle of another collective on whose result it goes on; null: none.",
+    InterfaceMethod<"The handle of the collective whose result it takes; null: none.",
       "::mlir::Value", "getPredecessor", (ins), "", "return {};">
   ];
   let extraSharedClassDeclaration = [{
-    /// The group whose shard moves; null for a tensor.
+    /// The group of the shard; null for a tensor.
     ::mlir::FlatSymbolRefAttr getCollectiveGroup() {
       auto shard = ::mlir::dyn_cast<::fsdp::ShardType>($_op.getPayload());
       return shard ? shard.getGroup() : ::mlir::FlatSymbolRefAttr();
     }
 
-    /// How many neighbours on the axis meet; 0: all of its ranks.
+    /// How many neighbours on the axis meet; 0: all ranks of the axis.
     int64_t getNeighbours() {
       auto shard = ::mlir::dyn_cast<::fsdp::ShardType>($_op.getPayload());
       return shard ? shard.getRanks() : 0;

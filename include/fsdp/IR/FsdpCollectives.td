@@ -8,13 +8,14 @@
 // Collectives
 //===----------------------------------------------------------------------===//
 //
-// The memory model of streams. Operations of the compute stream happen in program order. A start
-// begins after every operation that precedes it in the program (it waits for the compute stream's
-// position) and after the starts that precede it on its own stream; one that takes another start's
-// handle also after that. Everything after a wait happens after the collective that it waits for.
-// So a buffer may be reused from the operation on that follows the end of its live range in program
-// order, where live ranges of what a collective touches reach to its wait. The starts of a bucket
-// (`coalesced`) are one launch: what each of them touches is live from the first of them on.
+// The memory model of streams. Operations of the compute stream run in program order. A collective
+// begins after every operation that precedes its start in the program (it waits for the compute
+// stream's position) and after the collectives that were started before it on its own stream; a
+// start that takes another start's handle also waits for that collective. Everything after a wait
+// runs after the awaited collective. So the bytes of a buffer may be reused by the operation that
+// follows its live range in program order, where the live range of a collective's buffers extends
+// to its wait. The starts of a bucket (`coalesced`) are one launch: the buffers of all of them are
+// live from the first start on.
 
 class Fsdp_StartOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser,
@@ -26,7 +27,7 @@ class Fsdp_StartOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic,
   let extraClassDeclaration = declaration;
 }
 
-/// A wait yields what its start makes, and what lies there.
+/// A wait yields the result of its start, in the start's buffer.
 class Fsdp_WaitOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
     MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults]
     # traits> {
@@ -37,16 +38,16 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
     Fsdp_InStepBy<["getMadeCategory"]>]> {
   let summary = "Start gathering the shards of a group (FSDP2: unshard)";
   let description = [{
-    `offset`, written by memory planning, is the place of the gathered bytes in the arena, rank by
-    rank. In the flat layout they are the parameters.
+    `offset`, written by memory planning, is the arena offset of the gathered bytes, rank by rank.
+    In the flat layout these bytes are the parameters.
 
-    A chunk is gathered by the neighbours that its type says.
+    A chunk is gathered by as many neighbours as its type says.
 
-    `by copy_engine`: the devices' copy engines move the bytes; else kernels do. `by auto`, of sharded
-    steps alone: as the schedule decides.
+    With `by copy_engine` the devices' copy engines move the bytes; otherwise kernels do. `by auto`
+    leaves it to the schedule; only sharded steps have it.
 
-    `coalesced` makes a bucket: the gather is issued in one launch with the start before it, on the
-    same stream, and completes with it.
+    `coalesced` makes a bucket: the gather shares a launch with the start before it, on the same
+    stream, and both complete together.
 
     ```mlir
     %u0 = fsdp.all_gather.start %s0 over ["dp"] fwd on gather : !fsdp.shard<@layers.0, f32>
@@ -80,9 +81,9 @@ def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [
     Fsdp_SymbolUser, Fsdp_InStepBy<["getTitle", "getMadeCategory", "getAlias"]>]> {
   let summary = "Wait for a gather; yields the group's parameters in the group's order";
   let description = [{
-    `offsets`, written by memory planning in the per-param layout only, are the places of the full
-    parameters (bytes), into which the gathered bytes are copied at the wait. A wait for encoded
-    shards (`fsdp.encode`) decodes the parameters to these places.
+    `offsets`, written by memory planning in the per-param layout only, are the arena offsets of the
+    full parameters (bytes). The wait copies the gathered bytes there. A wait for encoded shards
+    (`fsdp.encode`) decodes the parameters there.
   }];
   let arguments = (ins Fsdp_HandleType:$handle, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<AnyStaticShapeTensor>:$results);
@@ -94,9 +95,9 @@ def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [
 
 def Fsdp_ReshardOp : Fsdp_Op<"reshard", [
     MemoryEffects<[MemFree<Fsdp_Storage>]>, Fsdp_InStep]> {
-  let summary = "End the life of gathered parameters (FSDP2: reshard)";
+  let summary = "End the live range of gathered parameters (FSDP2: reshard)";
   let description = [{
-    After it nothing may read the results of the handle's wait, or a view of them.
+    No later operation may read the results of the handle's wait, or a view of them.
   }];
   let arguments = (ins Fsdp_HandleType:$handle, EnumProp<Aten_Phase>:$phase);
   let assemblyFormat = "$handle $phase attr-dict";
@@ -110,14 +111,14 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
     Fsdp_InStepBy<["getTitle", "getMadeCategory", "getPacked"]>]> {
   let summary = "Start reducing a group's gradients into their shards (FSDP2: post-backward)";
   let description = [{
-    Takes one gradient per parameter that is not frozen, in the group's order. `coalesced` is that
-    of `fsdp.all_gather.start`.
+    Takes one gradient per parameter that is not frozen, in the group's order. `coalesced` is as in
+    `fsdp.all_gather.start`.
 
-    What the ranks bring is divided by `predivide` before they meet, and the result by `postdivide`,
-    each rounded to the dtype. `premul_sum` multiplies by the reciprocal of `predivide` while it adds.
+    Each rank divides its input by `predivide` and its result by `postdivide`, each rounded to the
+    dtype. `premul_sum` instead multiplies by the reciprocal of `predivide` during the sum.
 
-    `offsets`, written by memory planning, are the place of the whole group's gradients (the
-    collective's input) and of this rank's shard of the reduced ones (its output), in bytes.
+    `offsets`, written by memory planning, are the arena offsets (bytes) of the whole group's
+    gradients (the collective's input) and of this rank's reduced shard (its output).
 
     ```mlir
     %r0 = fsdp.reduce_scatter.start @layers.0(%g0, %g1) over ["dp"] avg bwd on reduce
@@ -146,10 +147,10 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
   }];
   let extraClassDeclaration = declaration # [{
     ::fsdp::ReduceScatterWaitOp getWait();
-    /// The all-reduce that goes on with the result; null if there is none.
+    /// The all-reduce of the result over the replicas; null if there is none.
     ::fsdp::AllReduceStartOp getAcross();
-    /// The shard's gradient when all ranks are reduced over: what the last of the two waits for
-    /// yields; null if there is no wait.
+    /// The shard's gradient after the reduction over all ranks: the result of the last wait, this
+    /// one's or the all-reduce's; null if there is no wait.
     ::mlir::Value getReduced();
     /// The update that reads `getReduced()`; null if there is none.
     ::fsdp::UpdateOp getUpdate();
@@ -160,8 +161,8 @@ def Fsdp_ReduceScatterWaitOp : Fsdp_WaitOp<"reduce_scatter.wait", [
     Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Wait for a reduction; yields this rank's shard of the gradients";
   let description = [{
-    Where another collective goes on with the reduction, nothing reads the result; but the memory of
-    the full gradients is free.
+    If an all-reduce takes the result through the handle, no operation reads the wait's result; the
+    wait then only frees the memory of the full gradients.
   }];
   let arguments = (ins Fsdp_HandleType:$handle);
   let results = (outs Fsdp_ShardType:$result);
@@ -176,11 +177,11 @@ def Fsdp_AllReduceSource : AnyTypeOf<[Fsdp_HandleType, Fsdp_ShardType, AnyStatic
 
 def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
     Fsdp_InStepBy<["getAlias"]>]> {
-  let summary = "Start reducing a shard's gradients or a tensor over ranks that hold the same, in place";
+  let summary = "Start an in-place all-reduce of a shard's gradients or of a tensor";
   let description = [{
-    Of the handle of a reduce-scatter it takes the result and begins, on a stream of its own, when
-    that has ended; the compute stream waits for neither. `coalesced` is that of
-    `fsdp.all_gather.start`, `predivide` and `postdivide` are those of `fsdp.reduce_scatter.start`.
+    With the handle of a reduce-scatter it takes that result and begins, on its own stream, when the
+    reduce-scatter has ended; the compute stream waits for neither. `coalesced` is as in
+    `fsdp.all_gather.start`, `predivide` and `postdivide` as in `fsdp.reduce_scatter.start`.
 
     ```mlir
     %r = fsdp.reduce_scatter.start @layers.0(%g0, %g1) over ["shard"] avg bwd on reduce
@@ -213,7 +214,7 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
 
 def Fsdp_AllReduceWaitOp : Fsdp_WaitOp<"all_reduce.wait", [
     Fsdp_InStepBy<["getAlias"]>]> {
-  let summary = "Wait for an all-reduce; yields what it reduced";
+  let summary = "Wait for an all-reduce; yields the reduced shard or tensor";
   let arguments = (ins Fsdp_HandleType:$handle);
   let results = (outs AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor]>:$result);
   let assemblyFormat = "$handle attr-dict `:` qualified(type($result))";
@@ -233,10 +234,10 @@ def Fsdp_NormPart : TypeConstraint<
 def Fsdp_ShardNormOp : Fsdp_Op<"shard_norm", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle", "getMoved"]>]> {
-  let summary = "The part of one shard in the norm of gradients, taken ahead";
+  let summary = "The contribution of one shard to the norm of gradients, computed early";
   let description = [{
-    Where a gradient does not stay in the arena until all of them are there: what `fsdp.partial_norm`
-    would compute of it. It is kept beside the arena until then.
+    For a gradient that leaves the arena before all gradients are ready: the part of
+    `fsdp.partial_norm` for this shard. Until then the result is kept outside the arena.
 
     ```mlir
     %n = fsdp.shard_norm 2(%d) : (!fsdp.shard<@layers.0, f32>) -> !fsdp.norm<@layers.0>
@@ -257,14 +258,14 @@ def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
     Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "This rank's part of the norm of gradients";
   let description = [{
-    Over the elements of this rank's shards, in double: the sum of their squares (norm 2) or of their
-    absolute values (1), or the largest absolute value (inf). A NaN among them makes it a NaN. The
-    parts of all ranks are added up (`sum`), of norm inf the largest is taken (`max`). `offset`,
-    written by memory planning, is its place in the arena (bytes).
+    Over the elements of this rank's shards, in double: the sum of their squares (norm 2) or of
+    their absolute values (1), or the largest absolute value (inf). A NaN element makes the result
+    NaN. An all-reduce sums the parts of all ranks (`sum`), or takes their maximum for norm inf
+    (`max`). `offset`, written by memory planning, is the result's arena offset (bytes).
 
-    If all groups are sharded over as many ranks, the parts are added up over the axis of the shards.
-    Else they are added up over all axes of the first mesh, and of each group only the ranks of its
-    first replica count their shards.
+    If all groups are sharded over equally many ranks, the all-reduce is over the axis of the
+    shards. Otherwise it is over all axes of the first mesh, and each group's shards only count on
+    the ranks of its first replica.
 
     ```mlir
     %part = fsdp.partial_norm 2(%d0, %d1)
@@ -287,11 +288,11 @@ def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
 
 def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
     Pure, Fsdp_NamesResults, Fsdp_InStep]> {
-  let summary = "The factor that brings the gradients' norm down to the optimizer's `clip_grad_norm`";
+  let summary = "The factor that reduces the gradients' norm to the optimizer's `clip_grad_norm`";
   let description = [{
-    min(1, clip_grad_norm / (norm + 1e-6)) in fp32, of the norm rounded to fp32: `total`, or if the
-    optimizer's `clip_norm_type` is 2, as it is unless said, its square root. Of an infinite norm it
-    is 0, of a NaN a NaN, as in torch.
+    min(1, clip_grad_norm / (norm + 1e-6)) in fp32, with the norm rounded to fp32: the square root
+    of `total` for a `clip_norm_type` of 2 (the default), else `total`. The factor is 0 for an
+    infinite norm and NaN for a NaN, as in torch.
   }];
   let arguments = (ins Fsdp_NormPart:$total);
   let results = (outs F32:$factor);

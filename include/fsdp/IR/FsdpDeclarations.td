@@ -29,13 +29,13 @@ def Fsdp_ParamOp : Fsdp_Op<"param", [Symbol]> {
 }
 
 def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
-  let summary = "Declare a buffer of the model: state that is no parameter, whole on every rank";
+  let summary = "Declare a buffer of the model: state other than parameters, whole on every rank";
   let description = [{
-    A buffer with `init` is *transient*: it is no part of the model's state_dict (`persistent=False`).
-    Files of weights do not hold it, a run begins with `init`, and checkpoints hold it under a name
+    A buffer with `init` is *transient*: it is not in the model's state_dict (`persistent=False`).
+    Weights files do not contain it, a run begins with `init`, and checkpoints store it under a name
     that the state_dict does not have.
 
-    `offset` is the buffer's place in the arena (bytes), written by memory planning.
+    `offset`, written by memory planning, is the buffer's offset in the arena (bytes).
 
     ```mlir
     fsdp.buffer @bn.running_mean : tensor<8xf32>
@@ -55,17 +55,17 @@ def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
 def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
   let summary = "Declare the optimizer and its hyper-parameters, named as in torch.optim";
   let description = [{
-    `lr` is the default learning rate; the one of a step is a run-time input. `momentum`, `dampening`
-    and `nesterov` belong to sgd, `betas`, `eps` and `amsgrad` to adam and adamw. Parameters of a
-    `fsdp.optimizer_group` have values of their own.
+    `lr` is the default learning rate; each step receives its own as an input. `momentum`,
+    `dampening` and `nesterov` belong to sgd, `betas`, `eps` and `amsgrad` to adam and adamw.
+    Parameters of an `fsdp.optimizer_group` have options of their own.
 
     With `clip_grad_norm` updates take clipped gradients: multiplied by
     min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
     parameters: the 2-norm, unless `clip_norm_type` is 1 or inf (torch.nn.utils.clip_grad_norm_).
 
-    `state_dtype` has the dtypes, f32 or bf16, of states that are kept in another one than their
-    parameter's. An update then computes in fp32 with states and parameters that are widened first,
-    and rounds each of them once, where it is stored.
+    `state_dtype` has the dtypes, f32 or bf16, of states whose dtype differs from their parameter's.
+    An update then widens states and parameters to fp32, computes in fp32, and rounds each result
+    once when it is stored.
 
     ```mlir
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
@@ -100,10 +100,10 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
 }
 
 def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {
-  let summary = "Declare parameters that the optimizer updates with values of their own";
+  let summary = "Declare parameters that the optimizer updates with options of their own";
   let description = [{
-    One of torch.optim's parameter groups: what it does not say is the optimizer's. A parameter
-    belongs to one group at most; `betas` and `eps` are for adam and adamw.
+    One of torch.optim's parameter groups: options that it leaves out are the optimizer's. A
+    parameter belongs to at most one group; `betas` and `eps` are for adam and adamw.
 
     ```mlir
     fsdp.optimizer_group [@layers.0.norm.weight, @layers.0.wq.bias] weight_decay = 0.0
@@ -123,14 +123,14 @@ def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {
 }
 
 //===----------------------------------------------------------------------===//
-// How it is sharded
+// How the model is sharded
 //===----------------------------------------------------------------------===//
 
 def Fsdp_MeshOp : Fsdp_Op<"mesh", [Symbol]> {
   let summary = "Declare the device mesh: the names and sizes of its axes";
   let description = [{
     Ranks are numbered in row-major order: the last axis varies fastest. A module may have several
-    meshes of as many ranks, of which each group names its own. The first one is the model's.
+    meshes with equal numbers of ranks; each group names its mesh. The first mesh is the model's.
 
     ```mlir
     fsdp.mesh @mesh <dp = 4>
@@ -145,77 +145,80 @@ def Fsdp_MeshOp : Fsdp_Op<"mesh", [Symbol]> {
 def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
   let summary = "Declare the parameters that one collective gathers together";
   let description = [{
-    `modules` are the modules whose forward the group serves ("" is the root): FSDP2's one
-    `fully_shard` call. The order of the groups in the module is FSDP2's order of calls; the root
-    group is last. Each parameter's place within the group follows from its order in `params`, in
-    which frozen parameters are last.
+    `modules` are the modules whose forward the group serves ("" is the root): those of one
+    `fully_shard` call of FSDP2. The order of the groups in the module is FSDP2's order of calls;
+    the root group is last. The order of `params`, frozen parameters last, determines each
+    parameter's position in the group.
 
-    `part_of_root`: FSDP2 has these parameters in its root group. They have been given a group of their
-    own, because the step uses them elsewhere than the others (`split_root`); `modules` hold them.
+    `part_of_root`: in FSDP2 these parameters are in the root group. They form a separate group
+    because the step uses them at another time than the root's other parameters (`split_root`);
+    `modules` contain them.
 
-    Parameters are sharded over one axis of the group's mesh. A mesh of two axes holds `replicated`
-    copies of the shards along its first (FSDP2's HSDP).
+    Parameters are sharded over one axis of the group's mesh. In a mesh of two axes the shards are
+    `replicated` along the first (FSDP2's HSDP).
 
-    `reshard_after_forward true to 2` (FSDP2: `reshard_after_forward=2`) keeps a half of the gathered
-    parameters from forward to backward: every 2 neighbours on the axis hold them together
-    (`fsdp.chunk`). With `auto to 8` a schedule has decided that.
+    `reshard_after_forward true to 2` (FSDP2: `reshard_after_forward=2`) keeps a half of the
+    gathered parameters from forward to backward: every 2 neighbours on the axis hold them together
+    (`fsdp.chunk`). `auto to 8` is the decision of a schedule.
 
-    In the per_param layout each parameter is cut on one dimension, `shard_dims` in the order of
-    `params` (FSDP2's `shard_placement_fn`; absent: all on dimension 0). Another dimension than 0 has
-    a size that the ranks of the axis divide.
+    In the per_param layout each parameter is sharded on one dimension: `shard_dims`, in the order
+    of `params` (FSDP2's `shard_placement_fn`; absent: dimension 0 for all). The size of a dimension
+    other than 0 is divisible by the ranks of the axis.
 
-    Some attributes are what the user asks for, which no pass changes, and others what a pass decides:
+    Some attributes are requests of the user, which no pass changes; others are decisions of passes:
 
-    | asked for | decided | by |
+    | request | decision | by |
     |---|---|---|
     | `mixed_precision` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
     | `recompute` | `recomputed` | `fsdp-recompute`, `fsdp-choose-recompute` |
     | `offload_optimizer` | `optimizer_state` | `fsdp-offload-optimizer`, `fsdp-choose-recompute` |
     | `offload_activations` | `activations` | `fsdp-offload-activations`, `fsdp-choose-recompute` |
-    | `reshard_after_forward auto` | `to` so many ranks | `fsdp-optimize-schedule` |
+    | `reshard_after_forward auto` | `to` a number of ranks | `fsdp-optimize-schedule` |
 
-    `decisions` has the reason of each decision that is not simply what was asked for.
+    `decisions` has the reason of each decision that differs from the request.
 
-    `gather_dtype` is the dtype in which the parameters are gathered, and `reduce_dtype` the one in
-    which their gradients are reduced, where they are not the parameters' own. What is updated, saved
-    and loaded stays in the parameters' dtype.
+    `gather_dtype` is the dtype of gathered parameters, and `reduce_dtype` that of reduced
+    gradients, if they differ from the parameters' dtype. Parameters are updated, saved and loaded
+    in their own dtype.
 
-    `gradient_divide_factor` is the number by which summed gradients are divided, where that is not
-    the number of all ranks, and `force_sum_reduction` divides them beside the collectives, which only add
-    (FSDP2's `set_gradient_divide_factor` and `set_force_sum_reduction_for_comms`).
+    `gradient_divide_factor` is the divisor of summed gradients, if it is not the number of all
+    ranks. With `force_sum_reduction` collectives only add, and the division is separate (FSDP2's
+    `set_gradient_divide_factor` and `set_force_sum_reduction_for_comms`).
 
-    `all_gather_extension` has parameters travel as bytes that a pair of transforms makes and reads
-    (FSDP2's `fsdp_pre_all_gather` and `fsdp_post_all_gather`), in the per_param layout.
+    With `all_gather_extension` a pair of transforms encodes parameters as bytes before a gather and
+    decodes them afterwards (FSDP2's `fsdp_pre_all_gather` and `fsdp_post_all_gather`), in the
+    per_param layout.
 
-    `all_reduce_hook` names the operator of torch, `fsdp_extension::<name>_hook`, to which each reduced
-    gradient is handed (FSDP2's `set_all_reduce_hook`).
+    `all_reduce_hook` names the torch operator, `fsdp_extension::<name>_hook`, that is called on
+    each reduced gradient (FSDP2's `set_all_reduce_hook`).
 
-    `places`, written by memory planning, are the places in the arena of what the group keeps between
-    steps: this rank's shard of the parameters, each state of the optimizer, and, if the shard is
-    gathered in another dtype, its copy in that.
+    `places`, written by memory planning, are the offsets of what the group keeps between steps:
+    this rank's shard of the parameters, each optimizer state, and, if the shard is gathered in
+    another dtype, its copy in that dtype.
 
-    `recompute` is what the backward of the group's modules is to compute again, where that differs
-    from the rest, and `recomputed` what it does.
+    `recompute` is the user's request for what the backward of the group's modules recomputes, if it
+    differs from the rest of the step; `recomputed` is the decision.
 
-    In a step of several microbatches `gradient_sync` says after which of them gradients are reduced,
-    and `reshard_after_backward false` that parameters stay gathered between them (FSDP2's
-    `set_requires_gradient_sync`, `set_requires_all_reduce` and `set_reshard_after_backward`).
+    In a step of several microbatches `gradient_sync` says after which of them gradients are
+    reduced. With `reshard_after_backward false` parameters stay gathered between microbatches
+    (FSDP2's `set_requires_gradient_sync`, `set_requires_all_reduce` and
+    `set_reshard_after_backward`).
 
     `forward_prefetch` and `backward_prefetch` are groups whose gathers start, in this order, when
     the forward or the backward of this group's modules begins (`set_modules_to_forward_prefetch`,
     `set_modules_to_backward_prefetch`).
 
-    `offload_optimizer` says where the user wants the states of the optimizer. `optimizer_state host`
-    keeps them in the memory of the host: they are fetched before the group's update and stored behind
-    it. Their `places` are then in the host's arena.
+    `offload_optimizer` is the user's request for the place of the optimizer state. With
+    `optimizer_state host` it lies on the host: it is fetched before the group's update and stored
+    after it. Its `places` are then in the host's arena.
 
-    `offload_activations` says where the user wants what the forward keeps for the backward of the
-    group's modules. `activations host` keeps it in the memory of the host.
+    `offload_activations` is the user's request for the place of the activations that the forward
+    keeps for the backward of the group's modules. With `activations host` they lie on the host.
 
-    `offload_policy cpu` keeps the parameters in the memory of the host (FSDP2's `CPUOffloadPolicy`):
-    a gather copies this rank's shard from there to its place among the gathered bytes, and the update
-    fetches and stores it as it does the states. The states lie there, too, unless `offload_optimizer`
-    says otherwise.
+    `offload_policy cpu` keeps the parameters on the host (FSDP2's `CPUOffloadPolicy`): a gather
+    copies this rank's shard from the host to its part of the gathered bytes, and the update fetches
+    and stores the shard as it does the states. The states lie on the host as well, unless
+    `offload_optimizer` says otherwise.
 
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
@@ -282,39 +285,39 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     /// True if the group is one of FSDP2's blocks: neither the root group nor a part of it.
     bool isBlock() { return !isRoot() && !getPartOfRoot(); }
 
-    /// True if the optimizer's state lies in the memory of the host between steps.
+    /// True if the optimizer state lies on the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
 
-    /// True if what the forward keeps for the group's backward waits there.
+    /// True if activations that the forward keeps for the group's backward lie on the host.
     bool areActivationsOnHost() { return getActivations() == ::fsdp::StatePlace::Host; }
 
-    /// True if the parameters' shard lies there between steps, and with it the copy that is gathered.
+    /// True if the parameters' shard lies on the host between steps, and with it its gathered copy.
     bool areParametersOnHost() { return getOffloadToCpu(); }
 
-    /// True if the update fetches and stores what lies there.
+    /// True if the update fetches and stores optimizer state or parameters.
     bool isUpdatedFromHost() { return isStateOnHost() || areParametersOnHost(); }
 
-    /// The dimension on which a parameter, by its index, is cut.
+    /// The dimension on which a parameter, by its index, is sharded.
     int64_t getShardDim(unsigned param) {
       return getShardDims() ? (*getShardDims())[param] : 0;
     }
 
-    /// Why a pass has decided so; null: as the user asked for, or as a default says.
+    /// The reason of a pass's decision; null if the user's request or the default holds.
     ::mlir::StringAttr getReason(::fsdp::Subject subject);
 
-    /// Records why, in place of an earlier reason.
+    /// Records the reason of a decision, in place of an earlier one.
     void setReason(::fsdp::Subject subject, const ::llvm::Twine &reason);
 
-    /// The name that people and FSDP2 know it by: "root", or the modules' paths.
+    /// The group's name in messages and in FSDP2: "root", or the modules' paths.
     std::string getModuleName();
   }];
 }
 
 def Fsdp_MixedPrecisionOp : Fsdp_Op<"mixed_precision"> {
-  let summary = "Declare the policy with which modules of one group were exported";
+  let summary = "Declare the mixed-precision policy with which modules of one group were exported";
   let description = [{
-    The casts that FSDP2 makes for its MixedPrecisionPolicy, of parameters, arguments of `modules` and
-    their results, are operators of the step already (`fsdpc.export(..., mixed_precision=...)`). The
+    The casts that FSDP2's MixedPrecisionPolicy makes, of parameters, arguments of `modules` and
+    their results, are already operators of the step (`fsdpc.export(..., mixed_precision=...)`). The
     group of these modules ("" is the root) is gathered in `param_dtype`, and its gradients are
     reduced in `reduce_dtype`, unless the user says otherwise.
 
@@ -332,12 +335,12 @@ def Fsdp_MixedPrecisionOp : Fsdp_Op<"mixed_precision"> {
 }
 
 def Fsdp_RecomputeRegionOp : Fsdp_Op<"recompute_region"> {
-  let summary = "Declare a module whose forward the backward computes again";
+  let summary = "Declare a module whose forward the backward recomputes";
   let description = [{
     Activation checkpointing of one module (torch.utils.checkpoint), whatever group its parameters
-    belong to: `fsdp-recompute` keeps what enters the module, and for `selected` also the results of
-    the operators `keep` (none: of products, convolutions and attention). Of regions inside each
-    other the innermost says what is kept.
+    belong to: `fsdp-recompute` keeps the module's inputs, and for `selected` also the results of
+    the operators `keep` (absent: of products, convolutions and attention). Of nested regions the
+    innermost decides.
 
     ```mlir
     fsdp.recompute_region "layers.0.mlp" full

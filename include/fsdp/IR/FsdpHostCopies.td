@@ -1,6 +1,6 @@
 //===- FsdpHostCopies.td - Copies to and from the host -----*- tablegen -*-===//
 //
-// What lies in the memory of the host: optimizer state, parameters, gradients, activations. Part of FsdpOps.td.
+// Optimizer state, parameters, gradients and activations on the host. Part of FsdpOps.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@ def Fsdp_FetchStateStartOp : Fsdp_Op<"fetch_state.start", [
     Fsdp_NamesResults, Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "Start copying the optimizer state of a group from the host to the arena";
   let description = [{
-    `offsets`, written by memory planning, are the places of the states in the arena (bytes), where
-    the update reads and writes them.
+    `offsets`, written by memory planning, are the arena offsets of the states (bytes), where the
+    update reads and writes them.
 
     ```mlir
     %h = fsdp.fetch_state.start @layers.0
@@ -48,14 +48,14 @@ def Fsdp_FetchStateWaitOp : Fsdp_WaitOp<"fetch_state.wait", [
 def Fsdp_StoreStateStartOp : Fsdp_Op<"store_state.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle", "getAlias"]>]> {
-  let summary = "Start copying the optimizer state of a group from where it was fetched to the host";
+  let summary = "Start copying the fetched optimizer state of a group back to the host";
   let arguments = (ins Fsdp_StateType:$state);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = "$state attr-dict `:` qualified(type($state))";
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getGroupAttr() { return getState().getType().getGroup(); }
     ::llvm::StringRef getGroup() { return getGroupAttr().getValue(); }
-    /// Null if there is none.
+    /// Null if the store has no wait.
     ::fsdp::StoreStateWaitOp getWait();
   }];
 }
@@ -75,17 +75,17 @@ def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
 // Gradients and activations on the host
 //===----------------------------------------------------------------------===//
 //
-// The same memory model. What is stored is a value of its own, in the host's arena from its store's
-// start to the end of its fetch.
+// The same memory model. A stored value occupies the host's arena from its store's start to the end
+// of its last fetch.
 
 def Fsdp_StoreStartOp : Fsdp_Op<"store.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle"]>]> {
-  let summary = "Start copying a value to the host, where it waits";
+  let summary = "Start copying a gradient or an activation to the host";
   let description = [{
-    A reduced gradient, for other microbatches or for the norm of all gradients, or what the forward
-    keeps for the backward, a tensor without gaps. `at`, written by memory planning, is its place in
-    the host's arena (bytes).
+    The value is a reduced gradient, kept for later microbatches or for the norm of all gradients,
+    or an activation that the forward keeps for the backward, a tensor without gaps. `at`, written
+    by memory planning, is its offset in the host's arena (bytes).
 
     ```mlir
     %t = fsdp.store.start %d : !fsdp.shard<@layers.0, f32>
@@ -102,7 +102,7 @@ def Fsdp_StoreStartOp : Fsdp_Op<"store.start", [
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Null if there is none.
+    /// Null if the store has no wait.
     ::fsdp::StoreWaitOp getWait();
   }];
 }
@@ -122,7 +122,7 @@ def Fsdp_FetchStartOp : Fsdp_Op<"fetch.start", [
     Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "Start copying a value from the host to the arena";
   let description = [{
-    `at`, written by memory planning, is its place in the arena (bytes).
+    `at`, written by memory planning, is its arena offset (bytes).
   }];
   let arguments = (ins Fsdp_HostType:$stored, OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_HandleType:$handle);
@@ -131,11 +131,11 @@ def Fsdp_FetchStartOp : Fsdp_Op<"fetch.start", [
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Null if there is none.
+    /// Null if the fetch has no wait.
     ::fsdp::FetchWaitOp getWait();
-    /// What was stored.
+    /// The stored value.
     ::mlir::Value getSource();
-    /// Its type.
+    /// The stored value's type.
     ::mlir::Type getValueType() { return getStored().getType().getValue(); }
   }];
 }

@@ -5,14 +5,14 @@
 //===----------------------------------------------------------------------===//
 
 def Fsdp_KernelOp : Fsdp_Op<"kernel", [Symbol, IsolatedFromAbove, SingleBlock]> {
-  let summary = "Declare a kernel that computes several calls of aten in one pass over memory";
+  let summary = "Declare a kernel that computes several aten calls in one pass over memory";
   let description = [{
-    The body is the kernel's definition: the calls that it stands for, on its operands, the arguments
-    of the block. `fsdp-compile` makes native code of it, so that nothing else says what a kernel
-    computes, and the proof that the step computes what was captured follows the body's calls.
+    The body defines the kernel: the calls that it replaces, on the block's arguments as operands.
+    `fsdp-compile` generates native code from the body, and the proof that the step computes what
+    was captured follows the same calls.
 
-    `exact` kernels give the bits of torch's operators. `fast` ones compute in fp32 and round once,
-    where a result is stored.
+    `exact` kernels have the same bits as torch's operators. `fast` kernels compute in fp32 and
+    round once, where a result is stored.
 
     ```mlir
     fsdp.kernel @kernel exact {
@@ -29,7 +29,7 @@ def Fsdp_KernelOp : Fsdp_Op<"kernel", [Symbol, IsolatedFromAbove, SingleBlock]> 
   let assemblyFormat = "$sym_name $rounding $body attr-dict";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// What the kernel computes, in the order of a launch's results.
+    /// The kernel's results, in the order of a launch's results.
     ::mlir::OperandRange getYielded() { return getBody().front().getTerminator()->getOperands(); }
   }];
 }
@@ -42,10 +42,10 @@ def Fsdp_YieldOp : Fsdp_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
 
 def Fsdp_LaunchOp : Fsdp_Op<"launch", [
     Pure, Fsdp_SymbolUser, Fsdp_NamesResults, Fsdp_InStepBy<["getTitle", "isOfGroups", "getMadeCategory"]>]> {
-  let summary = "Compute the results of a kernel";
+  let summary = "Launch a kernel; yields its results";
   let description = [{
-    `phase` and `scope` are those of the last call that the kernel stands for here. `offsets`, written
-    by memory planning, are the places of the results in the arena (bytes), -1 for an empty one.
+    `phase` and `scope` are those of the last call that the launch replaces. `offsets`, written by
+    memory planning, are the arena offsets of the results (bytes), -1 for an empty result.
 
     ```mlir
     %0 = fsdp.launch @kernel(%x, %w) fwd in <"layers.0.norm">

@@ -18,14 +18,14 @@ class Fsdp_Op<string mnemonic, list<Trait> traits = []> : Op<Fsdp_Dialect, mnemo
 defvar Fsdp_SymbolUser = DeclareOpInterfaceMethods<SymbolUserOpInterface>;
 defvar Fsdp_NamesResults = DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>;
 
-/// Is part of a step, and says these things about itself.
+/// An operation of a step, with its own implementations of these interface methods.
 class Fsdp_InStepBy<list<string> methods>
     : DeclareOpInterfaceMethods<Fsdp_StepOpInterface, methods>;
 
 include "fsdp/IR/FsdpDeclarations.td"
 
 //===----------------------------------------------------------------------===//
-// What the capture says
+// Inputs, reads, writes, gradients and updates
 //===----------------------------------------------------------------------===//
 
 def Fsdp_InputType : AnyTypeOf<[AnyStaticShapeTensor, I64, F64], "tensor, i64 or f64">;
@@ -57,7 +57,7 @@ def Fsdp_ReadOp : Fsdp_Op<"read", [
     Fsdp_InStepBy<["isOfGroups"]>]> {
   let summary = "The full value of a parameter or a buffer";
   let description = [{
-    Once parameters are sharded over more than one rank, only buffers are read; parameters come from
+    If parameters are sharded over more than one rank, only buffers are read; parameters come from
     `fsdp.all_gather.wait`.
   }];
   let arguments = (ins FlatSymbolRefAttr:$source);
@@ -74,10 +74,10 @@ def Fsdp_WriteOp : Fsdp_Op<"write", [
 }
 
 def Fsdp_GradOp : Fsdp_Op<"grad", [MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
-  let summary = "The full, not yet reduced gradient of a parameter, in a captured step";
+  let summary = "The full, unreduced gradient of a parameter, in a captured step";
   let description = [{
-    In a step of several microbatches there is one for each of them, and the parameter's gradient is
-    their sum, in their order.
+    A step of several microbatches has one for each of them. The parameter's gradient is their sum,
+    in their order.
   }];
   let arguments = (ins FlatSymbolRefAttr:$param, AnyStaticShapeTensor:$value,
                        DefaultValuedProp<I64Prop, "0">:$microbatch);
@@ -91,9 +91,9 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
     Fsdp_SymbolUser, Fsdp_InStepBy<["isOfGroups", "getOverwritten"]>]> {
   let summary = "Update a parameter, or this rank's shard of a group, with its gradient";
   let description = [{
-    Captured, the target is a parameter, whose gradient `fsdp.grad` says. Sharded, it is a group, and
-    `gradient` is that of this rank's shard, averaged over all ranks. It is multiplied by `clip`, if
-    that is there. `state` is the optimizer state, where it was fetched from the host.
+    In a captured step the target is a parameter, with the gradient of its `fsdp.grad`. In a sharded
+    step it is a group, and `gradient` is that of this rank's shard, averaged over all ranks and
+    multiplied by `clip`, if present. `state` is the optimizer state that was fetched from the host.
 
     ```mlir
     fsdp.update @layers.0 with %d step %step lr %lr : !fsdp.shard<@layers.0, f32>

@@ -1,4 +1,4 @@
-//===- FsdpShards.td - What a rank holds and adds up ------*- tablegen -*-===//
+//===- FsdpShards.td - Shards of parameters and gradients --*- tablegen -*-===//
 //
 // Shards of parameters and of gradients, on one rank. Part of FsdpOps.td.
 //
@@ -7,10 +7,10 @@
 def Fsdp_ShardOp : Fsdp_Op<"shard", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
     Fsdp_InStep]> {
-  let summary = "What this rank keeps of a group between steps";
+  let summary = "This rank's shard of a group, kept between steps";
   let description = [{
-    The parameters themselves, or, in the group's `gather_dtype`, the copy of them that updates
-    write beside them.
+    The shard of the parameters themselves or, if the group has a `gather_dtype`, its copy in that
+    dtype, which updates write as well.
 
     ```mlir
     %s = fsdp.shard @layers.0 : !fsdp.shard<@layers.0, f32>
@@ -24,10 +24,11 @@ def Fsdp_ShardOp : Fsdp_Op<"shard", [
 def Fsdp_PackOp : Fsdp_Op<"pack", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle", "getMadeCategory", "getPacked"]>]> {
-  let summary = "The gradients of a group as its shard's gradient, on one rank";
+  let summary = "Pack the gradients of a group into its shard's gradient, on one rank";
   let description = [{
-    One rank's shard is the whole group, without its frozen parameters: nothing is reduced. `offset`, written by memory planning, is
-    the place of the gradients in the arena (bytes). The gradients are divided by `postdivide`, if it is there.
+    On one rank the shard is the whole group without its frozen parameters: nothing is reduced.
+    `offset`, written by memory planning, is the arena offset of the packed gradients (bytes). The
+    gradients are divided by `postdivide`, if present.
 
     ```mlir
     %d = fsdp.pack @layers.0(%g0, %g1) : (tensor<64x64xf32>, tensor<64xf32>)
@@ -42,7 +43,7 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
     (`at` custom<PlainInteger>($offset)^)? attr-dict `:` functional-type($grads, $result)
   }];
   let extraClassDeclaration = [{
-    /// By what the gradients are divided; 1: they are not.
+    /// The divisor of the gradients; 1 without `postdivide`.
     double getDivisor() { return getPostdivide() ? getPostdivide()->convertToDouble() : 1; }
   }];
 }
@@ -50,10 +51,11 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
 def Fsdp_CastOp : Fsdp_Op<"cast", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
-  let summary = "A shard's gradient in the dtype of its parameters";
+  let summary = "Cast a shard's gradient to the dtype of its parameters";
   let description = [{
-    Where gradients are reduced in another dtype and accumulated over microbatches, which is done in
-    the parameters' own. `offset`, written by memory planning, is the place of the result (bytes).
+    For gradients that are reduced in another dtype and then accumulated over microbatches in the
+    parameters' own. `offset`, written by memory planning, is the arena offset of the result
+    (bytes).
 
     ```mlir
     %c = fsdp.cast %d : !fsdp.shard<@layers.0, bf16> to !fsdp.shard<@layers.0, f32>
@@ -73,10 +75,10 @@ def Fsdp_EncodeOp : Fsdp_Op<"encode", [
     Fsdp_InStepBy<["getMadeCategory"]>]> {
   let summary = "Encode a shard by the group's all_gather_extension (FSDP2: fsdp_pre_all_gather)";
   let description = [{
-    The result is the bytes that this rank brings to the group's gathers: those of its part of each
-    parameter, one after another in the group's order. The gathers' waits decode them
+    The result is this rank's input to the group's gathers: its encoded shard of each parameter, one
+    after another in the group's order. The waits of the gathers decode them
     (`fsdp_post_all_gather`). A step encodes a shard once, however often it is gathered. `offset`,
-    written by memory planning, is the place of the bytes in the arena.
+    written by memory planning, is the arena offset of the result (bytes).
 
     ```mlir
     %s = fsdp.shard @layers.0 : !fsdp.shard<@layers.0, f32>
@@ -98,11 +100,11 @@ def Fsdp_Gradient : AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor], "a shard o
 def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
     AllTypesMatch<["sum", "result"]>, Fsdp_InStepBy<["getTitle", "getAlias"]>]> {
-  let summary = "Add the gradient of another microbatch to the sum of those before it, in place";
+  let summary = "Add the gradient of a microbatch to the sum of earlier ones, in place";
   let description = [{
-    Of a parameter's whole gradients, or of a shard's. The result lies in the bytes of `sum`, which
-    nothing reads otherwise. A shard's `gradient` may have a narrower dtype, a whole one any: the sum
-    alone is rounded to its dtype.
+    For a parameter's whole gradients, or for a shard's. The result lies in the bytes of `sum`,
+    which no other operation reads. The `gradient` of a shard may have a narrower dtype, that of a
+    whole parameter any dtype: only the sum is rounded, to its own dtype.
 
     ```mlir
     %e = fsdp.accumulate %g0, %g1 : tensor<64x64xf32>, tensor<64x64xf32>
@@ -122,9 +124,9 @@ def Fsdp_AllReduceHookOp : Fsdp_Op<"all_reduce_hook", [
     Fsdp_NamesResults, AllTypesMatch<["source", "result"]>, Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Call the group's all_reduce_hook on a reduced gradient, in place";
   let description = [{
-    The hook changes the gradient of this rank's shard behind its last reduction: over the replicas,
-    or where there are none, over the shards (FSDP2's `set_all_reduce_hook`). The result lies in the
-    bytes of `source`, which nothing else reads.
+    The hook changes the gradient of this rank's shard after its last reduction: over the replicas,
+    or without replicas over the shards (FSDP2's `set_all_reduce_hook`). The result lies in the
+    bytes of `source`, which no other operation reads.
 
     ```mlir
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@layers.0, f32>
@@ -139,11 +141,11 @@ def Fsdp_AllReduceHookOp : Fsdp_Op<"all_reduce_hook", [
 def Fsdp_ChunkOp : Fsdp_Op<"chunk", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
     Fsdp_InStepBy<["getMadeCategory"]>]> {
-  let summary = "A chunk of gathered parameters, which a few ranks gather again";
+  let summary = "This rank's chunk of gathered parameters, for a later gather among a few ranks";
   let description = [{
-    Takes the results of the group's gather before their reshard. The result says over how many
-    neighbours on the group's axis they are cut, each of which copies its own chunk. `offset`, written
-    by memory planning, is the chunk's place in the arena (bytes).
+    Takes the results of the group's gather before their reshard. The result's type has the number
+    of neighbours on the group's axis that keep one chunk each; each copies its own. `offset`,
+    written by memory planning, is the chunk's arena offset (bytes).
 
     ```mlir
     %p:2 = fsdp.all_gather.wait %u : tensor<64x64xf32>, tensor<64xf32>
@@ -160,7 +162,7 @@ def Fsdp_ChunkOp : Fsdp_Op<"chunk", [
   }];
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getGroupAttr() { return getResult().getType().getGroup(); }
-    /// The gather whose results these are.
+    /// The gather that yields the operands.
     ::fsdp::AllGatherStartOp getGather();
   }];
 }

@@ -1,13 +1,13 @@
 //===- GradientSum.h - The order of a value's gradients ----------*- C++ -*-===//
 //
-// A value that several calls use has one gradient from each, which autograd adds up in the order in
-// which it comes by them. FSDP2 puts an identity before each call of a group's module, for its
-// inputs: what comes out of one call is added up first. So the order depends on the groups, which a
-// capture does not know.
+// A value that several calls use has one gradient from each. autograd adds these up in the order in
+// which they are computed. FSDP2 puts an identity before each call of a group's module, for its
+// inputs, so that the gradients from one call are summed first. The order of additions therefore
+// depends on the groups, which a capture does not know.
 //
-// Where it matters, the last addition of a captured sum has the discardable attribute `aten.sum`: a
-// list of `#aten.scope`, first that of the call that made the value, then those of the calls that
-// used it, in the order of the sum. fsdp-sum-gradients-by-module takes it away.
+// Where the order matters, the last addition of a captured sum has the discardable attribute
+// `aten.sum`: a list of `#aten.scope`, first that of the call that computed the value, then those
+// of the calls that use it, in the order of the sum. fsdp-sum-gradients-by-module removes it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- Limits.h - Values that meshes and optimizers may have -----*- C++ -*-===//
 //
-// One place for flags, the YAML file and the text of modules. Each check returns what is wrong, for
-// people, to be put behind the value's name: "is -1, expected ...".
+// Shared by flags, the YAML file and the text of modules. Each check returns a description of the
+// error, to be appended to the value's name: "is -1, expected ...".
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,32 +17,32 @@
 
 namespace fsdp {
 
-/// The most ranks of a mesh, as many as fsdp-plan predicts; tables of a plan grow with them.
+/// The most ranks of a mesh: the limit of fsdp-plan. Tables of a plan grow with the ranks.
 inline constexpr int64_t kMaxRanks = int64_t(1) << 24;
 
 /// The size of one axis: from 1 to kMaxRanks.
 std::optional<std::string> checkAxisSize(int64_t size);
-/// All axes together, whose sizes passed checkAxisSize.
+/// All axes together. Each size has passed checkAxisSize.
 std::optional<std::string> checkRanks(llvm::ArrayRef<int64_t> sizes);
 
-/// Of a `gradient_divide_factor`, by which fp32 gradients are divided.
+/// A `gradient_divide_factor`, by which fp32 gradients are divided.
 std::optional<std::string> checkDivideFactor(double factor);
 
-/// A name of `fsdp_extension`, from which operators of torch are named: letters, digits and `_`.
+/// A name of `fsdp_extension`, from which torch operators are named: letters, digits and `_`.
 std::optional<std::string> checkExtensionName(llvm::StringRef name);
-/// An `all_gather_extension`: its name and what it makes of a rank's part of a parameter. The text
+/// An `all_gather_extension`: its name, and the size of an encoded part of a parameter. The text
 /// names the value that is wrong.
 std::optional<std::string> checkExtensionSizes(llvm::StringRef name, int64_t bytesPerElement,
                                                int64_t bytesPerPart);
 
 /// Learning rate, weight decay, momentum, dampening, eps: finite and not negative.
 std::optional<std::string> checkHyperParameter(double value);
-/// Nesterov momentum needs a momentum, and no dampening. The text names the value that is wrong.
+/// Nesterov momentum needs a momentum and no dampening. The text names the value that is wrong.
 std::optional<std::string> checkNesterov(bool nesterov, double momentum, double dampening);
 /// A beta of adam and adamw: at least 0 and below 1.
 std::optional<std::string> checkBeta(double value);
-/// A norm to clip gradients to. The clip factor is computed in fp32, so the norm must be above 0
-/// and finite there.
+/// The norm that gradients are clipped to. The clip factor is computed in fp32, where the norm must
+/// be above 0 and finite.
 std::optional<std::string> checkClipGradNorm(double norm);
 
 } // namespace fsdp

@@ -17,29 +17,29 @@ bool hasOption(OptimizerKind kind, llvm::StringRef name);
 /// An option by name, and whether the user gave it.
 using GivenOption = std::pair<llvm::StringRef, bool>;
 
-/// The first option that is given and that the kind does not have.
+/// The first given option that this kind does not have.
 std::optional<llvm::StringRef> findForeignOption(OptimizerKind kind,
                                                  llvm::ArrayRef<GivenOption> options);
 
-/// What torch calls the tensors that the optimizer keeps of each parameter, in the order of a plan:
-/// exp_avg, ...
+/// torch's names of the optimizer states of each parameter, in the order of a plan: exp_avg, ...
 llvm::SmallVector<llvm::StringRef, 3> getStateNames(OptimizerKind kind, bool hasMomentum,
                                                     bool amsgrad);
 llvm::SmallVector<llvm::StringRef, 3> getStateNames(OptimizerOp optimizer);
 
-/// What is wrong with the name of a state, for an optimizer that has `states`; none: nothing.
+/// Describes why `name` is no state of an optimizer with `states`; nullopt if it is one.
 std::optional<std::string> explainForeignState(llvm::StringRef name, OptimizerKind kind,
                                                llvm::ArrayRef<llvm::StringRef> states);
 
-/// In which dtypes state is kept, as a user gives them: names of states with `float32` or
-/// `bfloat16`. The name "" is all states that have no entry of their own.
+/// The dtypes of states as a user gives them: names of states with `float32` or `bfloat16`. The
+/// name "" means all states without an entry of their own.
 using StateDtypes = std::vector<std::pair<std::string, std::string>>;
 
 /// A flag's value: `bfloat16`, or `exp_avg=bfloat16,exp_avg_sq=float32`.
 llvm::Expected<StateDtypes> parseStateDtypes(llvm::StringRef text);
 
-/// `state_dtype` of an optimizer with these states, for parameters of these dtypes; null if all
-/// states have the parameters'. Errors: states that the optimizer does not have, and other dtypes.
+/// The attribute `state_dtype` of an optimizer with these states, for parameters of these dtypes;
+/// null if all states have the parameters' dtype. Errors: states that the optimizer does not have,
+/// and other dtypes.
 llvm::Expected<mlir::DictionaryAttr> makeStateDtype(const StateDtypes &given, OptimizerKind kind,
                                                     llvm::ArrayRef<llvm::StringRef> states,
                                                     mlir::ModuleOp module);

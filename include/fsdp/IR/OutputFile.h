@@ -12,14 +12,14 @@
 
 namespace fsdp {
 
-/// Opens `path`, - being standard output, writes what `write` writes, and puts the file in place
-/// (see OutputFile). The path stays as it was where either fails. Errors of the file name the path;
-/// those of `write` come back as they are.
+/// Opens `path` (- is standard output), calls `write`, and moves the file to its path (see
+/// OutputFile). The path is unchanged if either fails. Errors of the file name the path; errors of
+/// `write` are returned as they are.
 llvm::Error writeFile(const std::string &path,
                       llvm::function_ref<llvm::Error(llvm::raw_ostream &)> write,
                       OutputFile::Mode mode = OutputFile::Mode::Data);
 
-/// The same for what cannot fail but at the file.
+/// The same for a `print` that cannot fail.
 llvm::Error printFile(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print);
 
 } // namespace fsdp

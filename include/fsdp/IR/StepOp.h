@@ -1,4 +1,4 @@
-//===- StepOp.h - What operations of a step have in common ------*- C++ -*-===//
+//===- StepOp.h - The interface of a step's operations ----------*- C++ -*-===//
 
 #ifndef FSDP_IR_STEPOP_H
 #define FSDP_IR_STEPOP_H
@@ -15,20 +15,20 @@
 
 namespace fsdp {
 
-/// The group whose shard, parameters, gradients or state a value is, or its start moves; null if it
-/// is of none.
+/// The group whose shard, parameters, gradients or state a value is, or a handle's start yields;
+/// null if there is none.
 mlir::FlatSymbolRefAttr getGroupOf(mlir::Value value);
-/// The group that an operation serves: that which it names, or whose values it makes or takes. Null
-/// if it serves none, or several.
+/// The group that an operation names, or whose values it yields or takes. Null if there is none, or
+/// several.
 mlir::FlatSymbolRefAttr getGroupOf(mlir::Operation *op);
 
-/// For people: `update of layers.0`, `norm of gradients`; of what is no step's operation its name.
+/// For messages: `update of layers.0`, `norm of gradients`; other operations by their name.
 std::string describe(mlir::Operation *op);
 
-/// True if memory planning writes places into operations of this kind (`offset` or `offsets`).
+/// True if memory planning adds arena offsets to operations of this kind (`offset` or `offsets`).
 bool hasPlaces(mlir::Operation *op);
-/// The place number `index`, in bytes; none before memory planning, or if there are not as many as
-/// `expected`.
+/// The arena offset number `index`, in bytes; nullopt before memory planning, or if the operation
+/// has not exactly `expected` offsets.
 std::optional<int64_t> getPlace(mlir::Operation *op, size_t index, size_t expected);
 void setPlaces(mlir::Operation *op, llvm::ArrayRef<int64_t> places);
 

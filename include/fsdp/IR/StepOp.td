@@ -1,4 +1,4 @@
-//===- StepOp.td - What operations of a step have in common -*- tablegen -*-===//
+//===- StepOp.td - The interface of a step's operations ----*- tablegen -*-===//
 
 #ifndef FSDP_IR_STEPOP
 #define FSDP_IR_STEPOP
@@ -14,21 +14,21 @@ def Fsdp_BufferCategory : I32Enum<"BufferCategory", "what a buffer is for", [
   I32EnumCase<"Input", 3, "input">,
   I32EnumCase<"Constant", 4, "constant">,
   I32EnumCase<"Gathered", 5, "gathered">,           // full parameters
-  I32EnumCase<"Gradient", 6, "gradient">,           // full gradients, where a collective reads them
+  I32EnumCase<"Gradient", 6, "gradient">,           // full gradients, as the input of a collective
   I32EnumCase<"ReducedShard", 7, "reduced shard">,  // gradients of this rank's shard
   I32EnumCase<"Activation", 8, "activation">,       // every other result
   I32EnumCase<"Chunk", 9, "chunk">,                 // of gathered parameters, kept for the backward
-  I32EnumCase<"EncodedShard", 10, "encoded shard">  // what an extension makes of a shard
+  I32EnumCase<"EncodedShard", 10, "encoded shard">  // by an all_gather_extension
 ]> {
   let cppNamespace = "::fsdp";
 }
 
 def Fsdp_StepRole : I32Enum<"StepRole", "when an operation of a step runs, and on what", [
-  I32EnumCase<"Begin", 0, "begin">,     // at hand when the step begins: inputs, shards
-  I32EnumCase<"Free", 1, "free">,       // takes no time where it stands: views, reads, constants
-  I32EnumCase<"Compute", 2, "compute">, // on the compute stream, where the model puts it
-  I32EnumCase<"Reader", 3, "reader">,   // on the compute stream, once a reduction has brought a shard
-  // Collectives, and the end of what was gathered:
+  I32EnumCase<"Begin", 0, "begin">,     // available when the step begins: inputs, shards
+  I32EnumCase<"Free", 1, "free">,       // takes no time: views, reads, constants
+  I32EnumCase<"Compute", 2, "compute">, // on the compute stream, at its position in the model
+  I32EnumCase<"Reader", 3, "reader">,   // on the compute stream, after a reduction of its shard
+  // Collectives, and the end of gathered parameters:
   I32EnumCase<"CollectiveStart", 4, "collective start">,
   I32EnumCase<"CollectiveWait", 5, "collective wait">,
   I32EnumCase<"Reshard", 6, "reshard">,
@@ -44,10 +44,10 @@ def Fsdp_StepRole : I32Enum<"StepRole", "when an operation of a step runs, and o
 def Fsdp_StepOpInterface : OpInterface<"StepOpInterface"> {
   let cppNamespace = "::fsdp";
   let description = [{
-    An operation of a step: when it runs, what people call it, and the bytes that it reads and
+    An operation of a step: when it runs, its name in messages, and the bytes that it reads and
     writes. Schedulers, storage, live ranges, the memory planner, verifiers and reports ask this
-    interface, never a list of concrete operations. The group that an operation serves and its places
-    in the arena follow from its types and attributes (StepOp.h).
+    interface, never a list of concrete operations. The group that an operation serves and its arena
+    offsets follow from its types and attributes (StepOp.h).
 
     An operation touches the bytes of all its operands and results. The bytes of a start's operands
     and handle are in use until the wait for the handle.
@@ -55,34 +55,35 @@ def Fsdp_StepOpInterface : OpInterface<"StepOpInterface"> {
   let methods = [
     InterfaceMethod<"When it runs, and on what.", "::fsdp::StepRole", "getRole">,
     InterfaceMethod<[{
-      What people call it, without the group that it serves: `update`, `norm of gradients`.
+      Its name in messages, without the group that it serves: `update`, `norm of gradients`.
     }], "std::string", "getTitle", (ins), "",
       "return $_op->getName().stripDialect().str();">,
     InterfaceMethod<[{
-      True if passes insert it for groups, so that a captured step has none.
+      True if passes insert it for groups; a captured step then has none.
     }], "bool", "isOfGroups", (ins), "", "return true;">,
     InterfaceMethod<[{
-      What it moves while it runs on the compute stream, for what it costs: a result, which it reads
-      and writes once, unless it says otherwise. An operand that it writes nowhere is only read.
+      The value that determines its cost on the compute stream: a result counts as read and written
+      once, an operand that is not written as read once.
     }], "::mlir::Value", "getMoved", (ins), "",
       "return $_op->getNumResults() > 0 ? $_op->getResult(0) : ::mlir::Value();">,
     InterfaceMethod<[{
-      What the bytes are for that the operation makes for one of its results, a handle's included;
-      none if it makes none: the result aliases an operand, is kept between steps, or is no tensor.
+      The category of the buffer that the operation allocates for one of its results, a handle's
+      included; none if it allocates none: the result aliases an operand, is kept between steps, or
+      is no tensor.
     }], "std::optional<::fsdp::BufferCategory>", "getMadeCategory",
       (ins "::mlir::OpResult":$result), "", "return std::nullopt;">,
     InterfaceMethod<[{
-      The operand in whose bytes a result lies: of views, of what happens in place, of waits. Null
-      if there is none.
+      The operand in whose bytes a result lies: of views, of in-place operations, of waits. Null if
+      there is none.
     }], "::mlir::Value", "getAlias", (ins "::mlir::OpResult":$result), "", "return {};">,
     InterfaceMethod<[{
-      The gradients, one for each parameter of a group, that the operation reads one after another
-      in one buffer of its own. What is not computed there is copied there.
+      The gradients, one for each parameter of a group, that the operation reads from one contiguous
+      buffer of its own. A gradient that is not computed there is copied there.
     }], "::mlir::OperandRange", "getPacked", (ins), "",
       "return $_op->getOperands().take_front(0);">,
     InterfaceMethod<[{
-      The group, parameter or buffer whose kept bytes the operation overwrites; null if there is
-      none.
+      The group, parameter or buffer whose state between steps the operation overwrites; null if
+      there is none.
     }], "::mlir::FlatSymbolRefAttr", "getOverwritten", (ins), "", "return {};">
   ];
 }

@@ -21,19 +21,19 @@ struct TensorLayout {
 /// The strides (elements) and the offset from the storage's beginning (elements) of `type`.
 TensorLayout getTensorLayout(mlir::RankedTensorType type);
 
-/// The type with these sizes, strides and offset; contiguous at offset 0 has no encoding.
+/// The type with these sizes, strides and offset; without encoding if contiguous at offset 0.
 mlir::RankedTensorType getStridedTensorType(llvm::ArrayRef<int64_t> sizes, mlir::Type element,
                                             llvm::ArrayRef<int64_t> strides, int64_t offset);
 
-/// True if the elements lie one after another in row-major order, at any offset. Strides of
-/// dimensions of size 1 do not matter.
+/// True if the elements are adjacent in row-major order, at any offset. Strides of dimensions of
+/// size 1 are ignored.
 bool isContiguous(mlir::RankedTensorType type);
 
 /// Bytes of one element; bool (i1) takes one byte.
 int64_t getElementBytes(mlir::Type element);
 
 /// Bytes from the storage's beginning to the end of the last element; 0 for an empty tensor. For a
-/// tensor that owns its storage: what torch allocates.
+/// tensor that owns its storage, this is the size that torch allocates.
 int64_t getStorageBytes(mlir::RankedTensorType type);
 
 } // namespace fsdp

@@ -25,8 +25,8 @@ bool visitAsOneOf(mlir::Operation *op, Visitor &visit) {
 }
 } // namespace detail
 
-/// Calls `visit` with the operation as its own class: of this dialect, an aten.call, an
-/// aten.constant or a return. Returns false if `visit` takes no such class. A visitor with
+/// Calls `visit` with the operation cast to its class: one of this dialect, an aten.call, an
+/// aten.constant or a return. Returns false if `visit` does not accept the class. A visitor with
 /// functions for some classes is
 ///
 ///     [&](auto op) requires requires { visit(op); } { visit(op); }

@@ -5,8 +5,8 @@
 |* FSDP_PLAN_ABI_VERSION.
 |*
 |* Conventions. Strings are offsets into `strings` (NUL-terminated, offset 0 is ""). Lists of
-|* integers are `first, count` into `integers`. Offsets into the arena are bytes from its beginning;
-|* -1 means "none". Every rank has the same plan, thus the same offsets.
+|* integers are `first, count` into `integers`. Arena offsets are bytes from the arena's beginning;
+|* -1 means "none". All ranks have the same plan and thus the same offsets.
 |*
 \*===----------------------------------------------------------------------===*/
 
@@ -50,7 +50,7 @@ typedef enum fsdp_stream {
 } fsdp_stream;
 #define FSDP_NUM_STREAMS 6
 
-/* What a step does: an update, or only the loss of the parameters as they are. */
+/* A training step updates the parameters. An evaluation only computes their loss. */
 typedef enum fsdp_step_kind { FSDP_TRAINING = 0, FSDP_EVALUATION = 1 } fsdp_step_kind;
 
 typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
@@ -61,26 +61,26 @@ typedef enum fsdp_optimizer_kind {
   FSDP_ADAMW = 2
 } fsdp_optimizer_kind;
 
-/* Which norm gradients are clipped by: of absolute values their sum, the root of the sum of their
- * squares, or the largest. */
+/* The norm that gradients are clipped by: the sum of absolute values, the root of the sum of
+ * squares, or the largest absolute value. */
 typedef enum fsdp_norm_type { FSDP_NORM_1 = 1, FSDP_NORM_2 = 2, FSDP_NORM_INF = 3 } fsdp_norm_type;
 
-/* How a reduction joins what the ranks bring. */
+/* How a reduction combines the inputs of the ranks. */
 typedef enum fsdp_reduce_op {
   FSDP_AVERAGE = 0,
   FSDP_SUM = 1,
-  FSDP_PREMUL_SUM = 2 /* the collective multiplies each input by 1 / predivide, then adds up */
+  FSDP_PREMUL_SUM = 2 /* the collective multiplies each input by 1 / predivide, then sums */
 } fsdp_reduce_op;
 
-/* Ranks that meet, and one order of collectives among them: the same on all of them. They are
- * `ranks` ranks, `stride` apart: rank r of the run meets those of equal quotient
- * rank / (ranks * stride) and of equal remainder rank % stride. */
+/* Ranks that meet, and one order of their collectives, the same on all of them. The ranks are
+ * `ranks` ranks, `stride` apart: rank r of the run meets the ranks with the same quotient
+ * rank / (ranks * stride) and the same remainder rank % stride. */
 typedef struct fsdp_communicator {
   uint32_t name; /* string: "gather" */
-  uint32_t axes; /* string: the mesh axes along which they meet: "dp"; "" if some neighbours do */
+  uint32_t axes; /* string: the mesh axes that the ranks span: "dp"; "" for a part of an axis */
   uint32_t ranks, stride;
-  uint32_t stream; /* fsdp_stream: on which the plan issues its collectives */
-  /* 1: gathers of whole groups, by the devices' copy engines; 0: whatever moves, kernels do that */
+  uint32_t stream; /* fsdp_stream: where the plan issues its collectives */
+  /* 1: the devices' copy engines gather whole groups; 0: kernels run all collectives */
   uint32_t by_copy_engine;
 } fsdp_communicator;
 
@@ -91,7 +91,7 @@ typedef struct fsdp_value {
   uint32_t dtype; /* fsdp_dtype */
   uint32_t num_dims;
   uint32_t first_size; /* `num_dims` sizes in `integers`, then as many strides (elements) */
-  uint32_t name;       /* for people: the SSA name */
+  uint32_t name;       /* for messages: the SSA name */
 } fsdp_value;
 
 /* One argument of an operator call. */
@@ -99,7 +99,7 @@ typedef enum fsdp_argument_kind {
   FSDP_ARG_NONE = 0,           /* absent optional, generator */
   FSDP_ARG_VALUE = 1,          /* index: value */
   FSDP_ARG_VALUE_LIST = 2,     /* index, count: values in `integers`; -1 is an absent tensor */
-  FSDP_ARG_INT = 3,            /* payload.integer; in a tensor's place a wrapped number */
+  FSDP_ARG_INT = 3,            /* payload.integer; for a tensor parameter a wrapped number */
   FSDP_ARG_FLOAT = 4,          /* payload.real; likewise */
   FSDP_ARG_BOOL = 5,           /* payload.integer; likewise */
   FSDP_ARG_STRING = 6,         /* index: string */
@@ -127,89 +127,89 @@ typedef enum fsdp_entry_kind {
   /* Calls `callee` with `num_arguments` arguments from `first_argument`. Result i of the schema (a
    * single list of tensors is flattened) is value `integers[first_result + i]`, -1 where unused. */
   FSDP_CALL = 0,
-  /* Like FSDP_CALL; the results are views of the first argument: known addresses, nothing to run.
-   */
+  /* Like FSDP_CALL, but the results are views of the first argument at known addresses: nothing
+   * runs. */
   FSDP_VIEW = 1,
-  /* Gathers group `target`: `bytes` per rank from `source` (its gather_shard, of `dtype`) to
-   * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. If
-   * `communicator` is one of the group's chunk_ranks neighbours, `source` is what FSDP_CHUNK left.
-   * Else, with parameters_on_host, `source` is the group's host_gather_shard: the runtime copies it
-   * to its part of `destination` on stream FSDP_HOST_TO_DEVICE first, and gathers it from there.
-   * If `dtype` is FSDP_U8, `source` is the shard as FSDP_CALLs have encoded it, in the per-param
-   * layout only, and FSDP_CALLs behind the FSDP_WAIT decode the parameters. */
+  /* Gathers group `target` on `stream`: `bytes` per rank from `source` (its gather_shard, of
+   * `dtype`) to `destination` (rank by rank). One FSDP_WAIT waits for `handle`. If `communicator`
+   * has the group's chunk_ranks neighbours, `source` is the chunk of an FSDP_CHUNK. Otherwise, with
+   * parameters_on_host, `source` is the group's host_gather_shard: the runtime first copies it to
+   * its part of `destination` on stream FSDP_HOST_TO_DEVICE, and gathers from there. If `dtype` is
+   * FSDP_U8, `source` is the shard as encoded by FSDP_CALLs, in the per-param layout only, and
+   * FSDP_CALLs after the FSDP_WAIT decode the parameters. */
   FSDP_ALL_GATHER_START = 2,
-  /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
-   * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to
-   * `destination`. Before the collective the input is divided by `predivide` in place. With
-   * FSDP_PREMUL_SUM it is not: the collective itself multiplies by 1 / `predivide`. The result is
-   * divided by `postdivide`. */
+  /* Reduces the gradients of group `target` by `reduce_op`. The input at `source` has `count`
+   * elements of `dtype` per rank (rank by rank); this rank's result goes to `destination`. The
+   * input is divided by `predivide` in place before the collective, except with FSDP_PREMUL_SUM,
+   * where the collective multiplies by 1 / `predivide`. The result is divided by `postdivide`. */
   FSDP_REDUCE_SCATTER_START = 3,
   /* Compute waits for `handle`. */
   FSDP_WAIT = 4,
-  /* Group `target` is resharded: its gathered bytes may be reused. Nothing to run. */
+  /* Reshards group `target`: its gathered bytes may be reused. Nothing runs. */
   FSDP_RELEASE = 5,
-  /* Copies value `source_value` into value `destination_value` (equal sizes, any strides), whose
-   * dtype it takes. */
+  /* Copies value `source_value` into value `destination_value` (equal sizes, any strides), with a
+   * cast to the destination's dtype. */
   FSDP_COPY = 6,
   /* Sets `bytes` bytes at `destination` to zero. */
   FSDP_ZERO = 7,
-  /* Updates this rank's shard of group `target`, and its gather_shard, with the gradients at
+  /* Updates this rank's shard of group `target`, and its gather_shard, by the gradients at
    * `source`, of the group's reduce_dtype. */
   FSDP_UPDATE = 8,
   /* Reduces the reduced shard of group `target` over the replicas, in place, by `reduce_op` and
    * with the divisions of FSDP_REDUCE_SCATTER_START: `count` elements of `dtype` at `destination`
-   * (and `source`). Begins on `stream` when the reduce-scatter of handle `after` has ended, whose
-   * output it is; the compute stream waits for neither. With FSDP_NO_HANDLE it begins behind what
-   * precedes it on the compute stream. */
+   * (and `source`). Begins on `stream` after the reduce-scatter of handle `after`, whose output it
+   * reduces; the compute stream waits for neither. With FSDP_NO_HANDLE it begins after the
+   * preceding entries of the compute stream. */
   FSDP_ALL_REDUCE_START = 9,
-  /* Copies what group `target` keeps on the host and its update reads from the host's arena to the
-   * arena, on stream FSDP_HOST_TO_DEVICE: with parameters_on_host the first `trained_elements` of
-   * the shard (host_shard to shard), with state_on_host each state of the optimizer (host_state to
-   * state). `bytes` are those of all of them. `handle` is waited for by one FSDP_WAIT. */
+  /* Copies the parts of group `target` that its update reads from the host's arena to the arena, on
+   * stream FSDP_HOST_TO_DEVICE: with parameters_on_host the first `trained_elements` of the shard
+   * (host_shard to shard), with state_on_host each optimizer state (host_state to state). `bytes`
+   * is their sum. One FSDP_WAIT waits for `handle`. */
   FSDP_FETCH_STATE_START = 10,
-  /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST, and with
-   * parameters_on_host as many elements of the gather_shard, if that is another than the shard. */
+  /* Copies the same parts from the arena to the host's, on stream FSDP_DEVICE_TO_HOST; with
+   * parameters_on_host also as many elements of the gather_shard, if it is not the shard itself. */
   FSDP_STORE_STATE_START = 11,
-  /* Puts this rank's part of the norm of the gradients of all updates of the plan to the double at
-   * `destination`. Of a group with an FSDP_SHARD_NORM it is what that has computed, of others what
-   * the gradients are that their updates read: the sum of their squares (FSDP_NORM_2) or absolute
-   * values (FSDP_NORM_1), or the largest absolute value (FSDP_NORM_INF). Together with
-   * FSDP_CLIP_FACTOR, before all updates, or not at all. If groups differ in `shards`, a rank of
-   * the run counts those of which it belongs to the first replica: each shard counts once. */
+  /* Writes this rank's part of the norm of all gradients that the plan's updates read to the double
+   * at `destination`: the sum of their squares (FSDP_NORM_2) or absolute values (FSDP_NORM_1), or
+   * the largest absolute value (FSDP_NORM_INF). A group with an FSDP_SHARD_NORM contributes the
+   * result of that entry. Occurs together with FSDP_CLIP_FACTOR, before all updates, or not at all.
+   * If groups differ in `shards`, a rank only counts the groups in whose first replica it is, so
+   * that each shard counts once. */
   FSDP_PARTIAL_NORM = 12,
-  /* Adds the double at `destination` (and `source`) up, or takes the largest (FSDP_NORM_INF), in
-   * place, on stream FSDP_REDUCE: over the ranks of the shard axis, or if groups differ in `shards`
-   * over all ranks. `count` is 1, `dtype` FSDP_F64. `handle` is waited for by one FSDP_WAIT. */
+  /* Sums the double at `destination` (and `source`), or takes the largest (FSDP_NORM_INF), in
+   * place, on stream FSDP_REDUCE: over the ranks of the shard axis, or over all ranks if groups
+   * differ in `shards`. `count` is 1, `dtype` FSDP_F64. One FSDP_WAIT waits for `handle`. */
   FSDP_NORM_ALL_REDUCE_START = 13,
-  /* Computes from the total at `source`, a double, by what the updates behind it multiply
-   * gradients: min(1, clip_grad_norm / (norm + 1e-6)), where norm is the total, or its root
+  /* Computes the factor by which later updates multiply gradients from the total at `source`, a
+   * double: min(1, clip_grad_norm / (norm + 1e-6)), where norm is the total, or its root
    * (FSDP_NORM_2). */
   FSDP_CLIP_FACTOR = 14,
   /* Adds value `source_value` to value `destination_value`, in place (equal sizes, any strides and
    * dtypes): the sum is rounded to the destination's dtype. */
   FSDP_ACCUMULATE = 15,
-  /* Copies this rank's chunk of the gathered group `target`, of `bytes` bytes of `dtype`, to
-   * `destination`; `count` is its elements. Parameter i is value `integers[first_result + i]`. Rank
-   * r of the shard axis keeps the elements that a shard of rank n holds for every n with n / m = r
-   * % chunk_ranks, where m is the number of ranks of the axis divided by chunk_ranks; in the flat
-   * layout rank by rank, else parameter by parameter and there, run by run, rank by rank. */
+  /* Copies this rank's chunk of the gathered group `target`, `count` elements of `dtype` in `bytes`
+   * bytes, to `destination`. Parameter i is value `integers[first_result + i]`. Rank r of the shard
+   * axis keeps the shards of all ranks n with n / m = r % chunk_ranks, where m is the number of
+   * ranks of the axis divided by chunk_ranks. Their elements lie rank by rank in the flat layout,
+   * in the per-param layout parameter by parameter and, for each run of the parameter, rank by
+   * rank. */
   FSDP_CHUNK = 16,
   /* Runs kernel `target` on the values of its `num_arguments` arguments (FSDP_ARG_VALUE) from
    * `first_argument`; result i is value `integers[first_result + i]`. */
   FSDP_KERNEL = 17,
-  /* Computes the part of the gradients of group `target` in the norm, which the runtime keeps for
+  /* Computes the norm of the gradients of group `target` on this rank, which the runtime keeps for
    * FSDP_PARTIAL_NORM, from `count` elements of `dtype` at `source`. */
   FSDP_SHARD_NORM = 18,
   /* Copies a reduced gradient or an activation, `bytes` bytes, from `source` in the arena to
-   * `destination` in the host's, on stream FSDP_DEVICE_TO_HOST. `handle` is waited for by one
-   * FSDP_WAIT. `module` is the group's or that of the operator that made it. */
+   * `destination` in the host's, on stream FSDP_DEVICE_TO_HOST. One FSDP_WAIT waits for `handle`.
+   * `module` is the group's, or that of the operator that computed the activation. */
   FSDP_STORE_START = 19,
   /* The same from `source` in the host's arena to `destination` in the arena, on stream
    * FSDP_HOST_TO_DEVICE. */
   FSDP_FETCH_START = 20
 } fsdp_entry_kind;
 
-/* `after` of an all-reduce of what the compute stream has there. */
+/* `after` of an all-reduce that follows no reduce-scatter. */
 #define FSDP_NO_HANDLE 0xffffffffu
 
 /* One entry of the plan; the order of entries is the order of issue. Fields that a kind does not
@@ -225,8 +225,8 @@ typedef struct fsdp_entry {
   uint32_t overload; /* string: "" or "out" */
   uint32_t first_argument, num_arguments;
   uint32_t first_result, num_results;
-  uint32_t coalesced; /* starts: 1 if in one launch with the start before it, the entry before */
-  int64_t rng; /* FSDP_CALL: position of the random draw within the step, -1 if it draws none */
+  uint32_t coalesced; /* starts: 1 if launched together with the preceding entry, a start as well */
+  int64_t rng; /* FSDP_CALL: position of the random draw within the step; -1 without a draw */
   int64_t source, destination; /* arena offsets */
   int64_t bytes, count;
   int64_t expected_ns; /* starts: how long the collective is predicted to take; 0: unknown */
@@ -244,12 +244,12 @@ typedef struct fsdp_entry {
 typedef struct fsdp_input {
   uint32_t name;
   uint32_t value;
-  uint32_t microbatch; /* which of the step's: of each input there is one for every microbatch */
+  uint32_t microbatch; /* of the step: each microbatch has its own entry for each input */
   uint32_t reserved;
 } fsdp_input;
 
-/* A buffer of the model: whole on every rank, kept between steps. If a constant has its value, that
- * is what the buffer holds before the first step, and weights files do not hold the buffer. */
+/* A buffer of the model: whole on every rank, kept between steps. A constant with the same `value`
+ * holds the buffer's initial content; weights files then do not contain the buffer. */
 typedef struct fsdp_buffer {
   uint32_t name;
   uint32_t value;
@@ -263,14 +263,15 @@ typedef struct fsdp_constant {
   int64_t first_byte, bytes;
 } fsdp_constant;
 
-/* A piece of a parameter in the memory of one rank of every replica of its group: elements [first,
- * first + count) of the parameter, flattened in row-major order, lie at element `shard_offset` of
- * the group's shard. If the parameter's shard_dim is d > 0, the piece is as many runs as there are
- * entries of the dimensions before d: the first one begins at `first`, they are as far apart as the
- * entries are long, each has an equal part of the `count` elements, and in the shard they lie one
- * behind the other. In both layouts every rank holds at most one piece of a parameter. */
+/* The part of a parameter that one rank of each replica of its group holds: elements
+ * [first, first + count) of the parameter, flattened in row-major order, at element `shard_offset`
+ * of the group's shard. If the parameter's shard_dim is d > 0, the part has one run of elements for
+ * each index of the dimensions before d. The first run begins at `first`; runs are equally long and
+ * have `count` elements together. In the parameter, the distance between runs is the number of
+ * elements from dimension d on; in the shard they are adjacent. In both layouts every rank holds at
+ * most one piece of a parameter. */
 typedef struct fsdp_piece {
-  uint32_t rank; /* of the shard axis: below the group's `shards` */
+  uint32_t rank; /* on the shard axis: below the group's `shards` */
   uint32_t parameter;
   int64_t first, count;
   int64_t shard_offset;
@@ -284,41 +285,43 @@ typedef struct fsdp_parameter {
   uint32_t first_size;               /* global sizes in `integers` */
   uint32_t first_alias, num_aliases; /* strings in `integers`: other names of a shared parameter */
   uint32_t first_piece, num_pieces;  /* in `pieces`, by rank */
-  uint32_t optimizer; /* what updates it: 0: the plan's `optimizer`; n: `optimizer_groups`[n - 1] */
-  uint32_t shard_dim; /* the dimension that is cut over the ranks; 0 in the flat layout */
+  uint32_t optimizer; /* that updates it: 0: the plan's `optimizer`; n: `optimizer_groups`[n - 1] */
+  uint32_t shard_dim; /* the dimension that is sharded; 0 in the flat layout */
 } fsdp_parameter;
 
-#define FSDP_MAX_STATES 3 /* of the optimizer, each one element per element of the shard */
+#define FSDP_MAX_STATES 3 /* of an optimizer; each has one element per element of the shard */
 
 typedef struct fsdp_group {
   uint32_t name;
-  uint32_t dtype;        /* of the parameters: what is updated, saved and loaded */
-  uint32_t gather_dtype; /* in which they are gathered: `dtype`, or for f32 bf16 or f16 */
-  uint32_t reduce_dtype; /* in which gradients are reduced: likewise */
+  uint32_t dtype;        /* of the parameters as they are updated, saved and loaded */
+  uint32_t gather_dtype; /* of gathered parameters: `dtype`; if that is f32, also bf16 or f16 */
+  uint32_t reduce_dtype; /* of reduced gradients: likewise */
   uint32_t layout;       /* fsdp_layout */
   uint32_t first_parameter, num_parameters;
-  uint32_t state_on_host;   /* 1: between steps the optimizer's state lies in the host's arena */
-  uint32_t chunk_ranks;     /* how many neighbours on the shard axis hold the group together from
-                               forward to backward, each a chunk; divides the axis; 0: none do */
-  uint32_t parameters_on_host; /* 1: between steps the shard and the gather_shard lie there, too */
+  uint32_t state_on_host; /* 1: the optimizer state is in the host's arena between steps */
+  uint32_t chunk_ranks;   /* from forward to backward this many neighbours on the shard axis hold
+                             one chunk each of the group; divides the axis; 0: no chunks */
+  uint32_t parameters_on_host; /* 1: so are the shard and the gather_shard */
   uint32_t shards; /* ranks over which the group is sharded, at least 1; divides world_size. Rank r
                       of the run has shard r % shards and is part of replica r / shards */
-  uint32_t state_dtype[FSDP_MAX_STATES]; /* of each state: `dtype`, or where that is f32, bf16 or
-                                            f16, f32 or bf16 */
+  uint32_t state_dtype[FSDP_MAX_STATES]; /* of each state: `dtype`; if that is f32, bf16
+                                            or f16, also f32 or bf16 */
   int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
-  int64_t trained_elements; /* those of parameters that have gradients, the first ones: what is
-                               reduced, what is updated, and the size of each optimizer state */
+  int64_t trained_elements; /* of parameters with gradients, which are the first: the number of
+                               reduced and updated elements, and the size of each optimizer state */
   int64_t shard;            /* arena offset of this rank's shard of the parameters */
-  int64_t gather_shard;     /* arena offset of what this rank sends in a gather: `shard`, or if
-                               gather_dtype is another dtype, the shard's copy in that, which updates
-                               write, and the runtime before the first step */
-  /* Arena offsets of the optimizer's state of the shard: sgd with momentum: {momentum buffer};
-   * adam, adamw: {exp_avg, exp_avg_sq}, with FSDP_AMSGRAD also max_exp_avg_sq; else -1. */
+  int64_t gather_shard;     /* arena offset of this rank's input of a gather: `shard`, or if
+                               gather_dtype is another dtype, the shard's copy in gather_dtype,
+                               which updates write, and the runtime before the first step */
+  /* Arena offsets of the optimizer state of the shard: sgd with momentum: {momentum buffer}; adam,
+   * adamw: {exp_avg, exp_avg_sq}, with FSDP_AMSGRAD also max_exp_avg_sq; else -1. */
   int64_t state[FSDP_MAX_STATES];
-  /* With state_on_host: offsets in the host's arena; `state` is then where they are fetched to. */
+  /* With state_on_host: offsets in the host's arena; `state` is then the fetched copies'
+   * offsets. */
   int64_t host_state[FSDP_MAX_STATES];
-  /* With parameters_on_host: likewise; `shard` and `gather_shard` are then where the update finds
-   * and writes their first `trained_elements`, -1 in a plan that does not update the group. */
+  /* With parameters_on_host: likewise; `shard` and `gather_shard` are then the offsets where the
+   * update reads and writes the first `trained_elements`, -1 in a plan that does not update
+   * them. */
   int64_t host_shard, host_gather_shard;
 } fsdp_group;
 
@@ -326,35 +329,35 @@ typedef struct fsdp_group {
 #define FSDP_NESTEROV 1u /* sgd */
 #define FSDP_AMSGRAD 2u  /* adam, adamw */
 #define FSDP_MAXIMIZE 4u
-#define FSDP_OWN_LR 8u /* the learning rate is the group's own: no flag of the run replaces it */
+#define FSDP_OWN_LR 8u /* the parameter group has its own learning rate: no flag replaces it */
 
-/* How some parameters are updated: one of torch.optim's parameter groups. */
+/* Options of one of torch.optim's parameter groups. */
 typedef struct fsdp_optimizer {
   uint32_t kind;    /* fsdp_optimizer_kind */
   uint32_t options; /* FSDP_NESTEROV, ... */
   double lr, weight_decay, momentum, beta1, beta2, eps, dampening;
 } fsdp_optimizer;
 
-/* A kernel that the compiler generated, for values of certain dtypes, sizes and strides. */
+/* A kernel that the compiler generated, for fixed dtypes, sizes and strides. */
 typedef struct fsdp_kernel {
-  uint32_t name; /* string: for people */
-  uint32_t code; /* string: equal for kernels that compute the same; its function in `gpu_code` */
+  uint32_t name; /* string, for messages */
+  uint32_t code; /* string: equal for kernels with equal code; names the function in `gpu_code` */
   uint32_t num_inputs, num_outputs;
-  int64_t units; /* of work, which depend on nothing of each other: at least 1 */
-  int64_t grain; /* units that are worth a thread: at least 1 */
-  /* In a plan with `gpu_code`: how many blocks of how many threads a launch has; else 0. */
+  int64_t units; /* independent units of work, at least 1 */
+  int64_t grain; /* the fewest units that are worth a thread, at least 1 */
+  /* In a plan with `gpu_code`: blocks and threads per block of a launch; else 0. */
   uint32_t gpu_blocks, gpu_threads;
-  uint32_t operators; /* string, for people: what it was made of, each once: "mul, add" */
+  uint32_t operators; /* string, for messages: the operators it computes, each once: "mul, add" */
   uint32_t reserved;
 } fsdp_kernel;
 
-/* Computes units [begin, end) of a kernel from the addresses of its inputs' and outputs' first
- * elements, the outputs behind the inputs. No output shares bytes with another tensor. Allocates
- * nothing; several threads may run it on units of their own. */
+/* Computes units [begin, end) of a kernel. `tensors` has the addresses of the inputs' first
+ * elements, then of the outputs'. No output overlaps another tensor. Allocates nothing. Several
+ * threads may compute disjoint units at once. */
 typedef void (*fsdp_kernel_function)(void *const *tensors, int64_t begin, int64_t end);
 
-/* Instruction sets for which a plan has functions of each kernel: x86-64 as any machine has it,
- * x86-64-v3 (AVX2, FMA, F16C) and x86-64-v4 (AVX-512). Elsewhere all are the baseline's. */
+/* Instruction sets with a function of each kernel: the x86-64 baseline, x86-64-v3 (AVX2, FMA, F16C)
+ * and x86-64-v4 (AVX-512). On other architectures all functions are the baseline's. */
 #define FSDP_NUM_KERNEL_LEVELS 3
 
 typedef struct fsdp_plan {
@@ -362,26 +365,26 @@ typedef struct fsdp_plan {
   uint32_t struct_bytes;   /* sizeof(fsdp_plan) */
   uint32_t model;          /* string */
   uint32_t axis;           /* string: the axis of the model's mesh over which groups are sharded */
-  uint32_t replicate_axis; /* string: that over which their shards are replicated; "": none */
+  uint32_t replicate_axis; /* string: the axis over which shards are replicated; "": none */
   uint32_t world_size;
-  uint32_t replicas;  /* ranks of that axis, at least 1; divides world_size. For people: groups may
-                         have meshes of their own (fsdp_group::shards) */
-  uint32_t step_kind; /* fsdp_step_kind; an evaluation has no updates, and its groups no state */
+  uint32_t replicas;  /* ranks of replicate_axis, at least 1; divides world_size. For messages:
+                         groups may have other meshes (fsdp_group::shards) */
+  uint32_t step_kind; /* fsdp_step_kind; an evaluation has no updates and no optimizer state */
   uint32_t num_optimizer_groups; /* of `optimizer_groups` */
   uint32_t loss_value;
   uint32_t num_handles;
-  uint32_t num_microbatches; /* whose gradients a step accumulates, at least 1 */
-  uint32_t clip_norm_type;   /* fsdp_norm_type; if the plan does not clip, 0 */
+  uint32_t num_microbatches; /* that a step accumulates the gradients of, at least 1 */
+  uint32_t clip_norm_type;   /* fsdp_norm_type; 0: the plan does not clip */
   uint32_t num_communicators;
   int64_t arena_bytes;
-  int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
-  int64_t peak_live_bytes;  /* largest sum of live buffers: arena_bytes cannot be less */
+  int64_t host_arena_bytes; /* size of the host's arena; 0: none */
+  int64_t peak_live_bytes;  /* largest sum of live buffers: a lower bound of arena_bytes */
   fsdp_optimizer optimizer; /* of parameters that belong to no optimizer group */
-  double clip_grad_norm;    /* to which FSDP_CLIP_FACTOR clips; 0: the plan does not clip */
-  double model_flops; /* of the products, convolutions and attention of a step on one rank, what
-                         is recomputed not counted again; a multiply-add is two */
-  double bound_ns;    /* no schedule of the step is shorter in the cost model with which one was
-                         searched for; 0: none was */
+  double clip_grad_norm;    /* the largest norm that FSDP_CLIP_FACTOR allows; 0: no clipping */
+  double model_flops;       /* per step and rank, of products, convolutions and attention; without
+                               recomputation; a multiply-add is two */
+  double bound_ns;          /* lower bound on the step's duration in the search's cost model; 0: no
+                               search ran */
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
       num_groups, num_parameters, num_pieces, num_integers, num_kernels, reserved;
@@ -402,20 +405,19 @@ typedef struct fsdp_plan {
   const fsdp_kernel *kernels;
   const char *strings;
   const unsigned char *data;
-  /* Of a step for GPUs: its kernels as PTX, NUL-terminated. A function's arguments are the
-   * addresses of the kernel's inputs' and outputs' first elements, the outputs behind the inputs.
-   */
+  /* For GPUs: the kernels as PTX, NUL-terminated. A function's arguments are the addresses of the
+   * inputs' first elements, then of the outputs'. */
   const char *gpu_code;
-  /* FSDP_NUM_KERNEL_LEVELS of each kernel, by level; null in a plan that is no native code yet. */
+  /* FSDP_NUM_KERNEL_LEVELS per kernel, by level; null in a plan without native code. */
   const fsdp_kernel_function *kernel_functions;
 
-  /* Another step over the same state, in the same arena: shards, buffers and arena_bytes are equal,
-   * and what one step leaves elsewhere the other may overwrite. Null: there is none. The first
-   * plans train, each with samples of another shape; the last ones may evaluate, likewise. */
+  /* The next step of the program, over the same state in the same arena: shards, buffers and
+   * arena_bytes are equal; other bytes are not kept from one step to another. Null: the last step.
+   * The first plans train, each with samples of another shape; the last ones may evaluate. */
   const struct fsdp_plan *next;
 } fsdp_plan;
 
-/* The runtime's one entry: `main` of a training binary. Returns the exit code. */
+/* The runtime's entry point: `main` of a training binary. Returns the exit code. */
 int fsdp_train_main(int argc, char **argv, const fsdp_plan *plan);
 
 #ifdef __cplusplus

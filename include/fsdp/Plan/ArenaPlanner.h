@@ -24,27 +24,28 @@ constexpr int64_t alignToArena(int64_t bytes) {
 /// A buffer that is live at positions first, ..., last of the program, both included.
 ///
 /// Buffers of one bundle keep their distances: each lies `bundleOffset` bytes (a multiple of the
-/// alignment) behind the bundle's beginning. So one contiguous buffer may have parts that come to
-/// life one after another, as the gradients of a group do. Parts of a bundle must not overlap.
+/// alignment) after the bundle's beginning. So the parts of one contiguous buffer can become live
+/// one after another, as the gradients of a group do. Parts of a bundle must not overlap.
 struct BufferRange {
   int64_t sizeBytes;
   int64_t first, last;
-  int64_t bundle = -1; // any number that names the bundle; -1: the buffer stands alone
+  int64_t bundle = -1; // any number that identifies the bundle; -1: none
   int64_t bundleOffset = 0;
 };
 
 struct ArenaPlan {
   std::vector<int64_t> offsets; // one per buffer
   int64_t arenaBytes = 0;
-  /// The largest sum of (aligned) sizes live at one position: no plan needs less.
+  /// The largest sum of (aligned) sizes live at one position: a lower bound of arenaBytes.
   int64_t peakLiveBytes = 0;
 };
 
 /// Places the buffers so that no two that are live at the same position overlap. Deterministic.
 ArenaPlan planArena(std::span<const BufferRange> buffers);
 
-/// The first pair of buffers that overlap in time and in place, as indices; {-1, -1} if none.
-/// Independent of `planArena`: a sweep over the program with the occupied bytes in order.
+/// The first pair of buffers that are live at the same position and share bytes, as indices; {-1,
+/// -1} if there is none. Independent of `planArena`: a sweep over positions with an ordered map of
+/// occupied bytes.
 struct Overlap {
   int64_t first = -1, second = -1;
 };

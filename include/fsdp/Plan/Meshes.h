@@ -1,7 +1,7 @@
 /*===- Meshes.h - A binary with programs for several meshes ---------*- C -*-===*\
 |*
-|* Each program is the first plan of those that fsdp_plan::next chains. Programs of one binary train
-|* one model, on different numbers of ranks.
+|* A program is given by its first plan; fsdp_plan::next chains the others. The programs of one
+|* binary train one model on different numbers of ranks.
 |*
 \*===----------------------------------------------------------------------===*/
 
@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* `main` of such a binary: runs the program for the ranks that it was started with. Returns the
- * exit code. */
+/* `main` of such a binary: runs the program for the number of ranks of this run. Returns the exit
+ * code. */
 int fsdp_train_meshes_main(int argc, char **argv, const fsdp_plan *const *programs, uint32_t count);
 
 #ifdef __cplusplus

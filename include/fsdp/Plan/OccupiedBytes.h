@@ -1,6 +1,6 @@
 //===- OccupiedBytes.h - Which bytes of an arena are in use ------*- C++ -*-===//
 //
-// Follows a program from its beginning to its end. Standard library only.
+// Follows a program from beginning to end. Standard library only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,14 +17,14 @@ class OccupiedBytes {
 public:
   struct Block {
     int64_t begin, bytes;
-    int64_t owner; // whatever the caller knows it by
+    int64_t owner; // the caller's identifier
   };
 
-  /// Occupies the block's bytes (more than 0) up to and including position `last`. If some are
-  /// taken, returns a block that has them, and changes nothing.
+  /// Occupies the block's bytes (more than 0) up to and including position `last`. If some of them
+  /// are occupied, returns a block that occupies them and changes nothing.
   std::optional<Block> enter(Block block, int64_t last);
 
-  /// Goes to `position`: frees what was needed only before it.
+  /// Moves on to `position` and frees blocks whose last position is before it.
   void advance(int64_t position);
 
 private:

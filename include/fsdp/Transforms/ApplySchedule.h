@@ -1,4 +1,4 @@
-//===- ApplySchedule.h - A plan, written into the step ----------*- C++ -*-===//
+//===- ApplySchedule.h - Applies a plan to a step ---------------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_APPLYSCHEDULE_H
 #define FSDP_TRANSFORMS_APPLYSCHEDULE_H
@@ -7,10 +7,10 @@
 
 namespace fsdp {
 
-/// Turns a sharded module into the scheduled one that follows `plan`, a verified plan of `problem`,
-/// which getScheduleProblem made of the module. A kept copy loses its reshard and its second
-/// gather, and views that were made again from that are those of the first; members of a bucket are
-/// coalesced; operations keep the problem's order. Linear. `problem` is of no use afterwards.
+/// Turns a sharded module into the scheduled module that follows `plan`, a verified plan of
+/// `problem`, the module's getScheduleProblem. If a copy is kept, its reshard and its second gather
+/// are removed, and views of the second copy become views of the first. Members of a bucket are
+/// coalesced. Operations keep the problem's order. Linear. Invalidates `problem`.
 void applySchedule(mlir::ModuleOp module, mlir::Block &body, const ScheduleProblem &problem,
                    const schedule::Plan &plan);
 

@@ -1,4 +1,4 @@
-//===- Choices.h - What a user may leave to the compiler --------*- C++ -*-===//
+//===- Choices.h - Choices of schedule, offload, fusion ---------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_CHOICES_H
 #define FSDP_TRANSFORMS_CHOICES_H
@@ -9,37 +9,37 @@
 
 namespace fsdp {
 
-/// Who decides on the order of issue.
+/// The order of issue.
 enum class ScheduleChoice {
-  Fsdp2, // eager FSDP2, event for event
-  Asap,  // everything as soon as its memory is there, nothing kept that need not be
+  Fsdp2, // that of eager FSDP2, event for event
+  Asap,  // everything as soon as memory allows; nothing is kept without need
   Auto   // a search for the least predicted step time
 };
 
 /// "fsdp2", "asap" or "auto".
 llvm::StringRef nameChoice(ScheduleChoice choice);
 
-/// Which groups keep the state of their optimizer, or activations, in the memory of the host.
+/// Which groups keep optimizer state, or activations, on the host.
 enum class OffloadPolicy {
-  None, // those that say so
-  Auto, // of those that do not say otherwise what a search under a memory cap decides
-  All   // all that do not say otherwise
+  None, // groups that ask for it
+  Auto, // also groups without a request that a search under a memory cap chooses
+  All   // all groups but those that refuse
 };
 
-/// What a step keeps on the host.
+/// What a step keeps on the host, by kind.
 struct OffloadChoices {
   OffloadPolicy optimizer = OffloadPolicy::None, activations = OffloadPolicy::None;
 };
 
-/// Smaller activations stay in the arena: the latency of their copies would be most of these.
+/// Smaller activations stay in the arena: the latency of their copies would dominate.
 inline constexpr int64_t kLeastOffloadedBytes = 1024;
 
-/// Which operators become generated kernels.
+/// Which operators become parts of generated kernels.
 enum class FusionChoice {
-  Auto,  // fast of steps that were captured for CUDA, exact of others
+  Auto,  // Fast for steps that were captured for CUDA, else Exact
   Off,   // none
-  Exact, // those whose kernels give torch's bits
-  Fast   // also others, with fp32 inside and one rounding
+  Exact, // those whose kernels have the same bits as torch
+  Fast   // also others, with fp32 arithmetic and a single rounding
 };
 
 } // namespace fsdp

@@ -9,17 +9,18 @@
 
 namespace fsdp {
 
-/// What the `fsdp.mixed_precision` of a module say of its groups. The policy of a module is the
-/// first that holds it: in the order of fully_shard's calls inner modules are first.
+/// The mixed-precision policies (`fsdp.mixed_precision`) of a module's groups. The policy of a
+/// PyTorch module is the first that contains it: in the order of fully_shard's calls inner modules
+/// come first.
 class ExportedPolicies {
 public:
   explicit ExportedPolicies(Step &step);
 
-  /// That which holds all modules of the group; null: none does.
+  /// The policy that contains all modules of the group; null if there is none.
   MixedPrecisionOp find(llvm::ArrayRef<std::string> modules);
 
   /// An error that names parameter, module and group if a parameter was exported under another
-  /// policy than its group has from its own modules.
+  /// policy than that of its group's modules.
   llvm::Error check(const ParamGroup &group);
 
 private:

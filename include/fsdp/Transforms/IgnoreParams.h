@@ -8,9 +8,10 @@
 
 namespace fsdp {
 
-/// Makes the parameters that the file ignores (FSDP2's `ignored_params`) buffers: whole on every
-/// rank, neither gathered nor reduced. They must be frozen. Errors, with the file's line: a pattern
-/// that matches no parameter, and a parameter that is trained or shared. `step` is collected again.
+/// Turns the parameters that the file ignores (FSDP2's `ignored_params`) into buffers: whole on
+/// every rank, neither gathered nor reduced. They must be frozen. Errors, with the file's line: a
+/// pattern that matches no parameter, and a parameter that is trained or shared. `step` is
+/// collected again.
 llvm::Error ignoreParams(Step &step, const ShardingConfig &config);
 
 } // namespace fsdp

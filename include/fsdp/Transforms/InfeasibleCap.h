@@ -1,4 +1,4 @@
-//===- InfeasibleCap.h - Why a step cannot fit, and what would help -*- C++ -*-===//
+//===- InfeasibleCap.h - Errors of caps that are too small ------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_INFEASIBLECAP_H
 #define FSDP_TRANSFORMS_INFEASIBLECAP_H
@@ -7,17 +7,17 @@
 
 namespace fsdp {
 
-/// What a refused cap is compared with, in bytes.
+/// The figures of a refused cap, in bytes.
 struct CapLimits {
-  int64_t capBytes;     // what the cap leaves beside the temporaries
+  int64_t capBytes;     // the cap minus the temporaries
   int64_t scratchBytes; // of temporaries inside operators
-  /// Of an arena with a place for every buffer, beside the temporaries; none: none was found.
+  /// The size of an arena that was found for the step, without temporaries; nullopt if none was.
   std::optional<int64_t> placedBytes;
 };
 
-/// Refuses a cap below the least peak that any plan of `problem` has: names the peak, where it
-/// occurs, a cap that is enough, what is live there, and, if `findLeastPeak` is given, what would
-/// lower it, each with its number.
+/// Reports a cap below the least peak of all plans of `problem`: the peak, where it occurs, a
+/// sufficient cap, the buffers that are live at the peak and, if `findLeastPeak` is given, changes
+/// that would lower it, each with its figure.
 void reportInfeasibleCap(mlir::ModuleOp module, const StepMemory &memory,
                          const ScheduleProblem &problem, const CapLimits &limits,
                          FindLeastPeak findLeastPeak);

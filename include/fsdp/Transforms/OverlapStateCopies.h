@@ -7,8 +7,9 @@
 
 namespace fsdp {
 
-/// Lets the state of the next group be fetched, and that of the group before be stored, while a
-/// group is updated: at most two groups have their state in the arena. Updates stay where they are.
+/// Moves copies of optimizer state so that the next group's state is fetched and the previous
+/// group's stored during a group's update. At most two groups then have their state in the arena.
+/// Updates do not move.
 void overlapStateCopies(mlir::Block &body);
 
 } // namespace fsdp

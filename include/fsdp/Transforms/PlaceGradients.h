@@ -7,11 +7,11 @@
 
 namespace fsdp {
 
-/// Makes every gradient of a sharded module one that its operation can write into its reduction's
-/// input and that nothing reads once the reduction starts, by an explicit `clone.default` where it
-/// is neither: otherwise what is copied and how long it lives would depend on when the reduction
-/// starts. The bits are the same. In the per-param layout, which copies all gradients when the
-/// reduction starts, it does nothing. Returns the number of copies.
+/// Adds a `clone.default` to every gradient of a sharded module that its operation cannot write
+/// into the reduction's input, or that is read after the reduction starts. Without the clone, the
+/// copied gradients and their live ranges would depend on when the reduction starts. Results keep
+/// their bits. Does nothing in the per-param layout, which copies all gradients when the reduction
+/// starts. Returns the number of clones.
 unsigned placeGradients(const StepMemory &memory);
 
 } // namespace fsdp

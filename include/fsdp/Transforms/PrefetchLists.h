@@ -8,9 +8,9 @@
 
 namespace fsdp {
 
-/// Writes what the user asked to prefetch onto the module's groups, which are those of `asked`, in
-/// its order. A depth counts groups in the order in which their forwards begin, the root left out.
-/// Diagnoses, with group and module, a module of no group and a group that prefetches itself.
+/// Writes the user's prefetch lists to the module's groups, which are those of `asked`, in the same
+/// order. A depth counts groups in the order in which their forwards begin, without the root.
+/// Diagnoses, with group and module, a module without a group and a group that prefetches itself.
 mlir::LogicalResult setPrefetchLists(mlir::ModuleOp module, llvm::ArrayRef<ParamGroup> asked);
 
 } // namespace fsdp

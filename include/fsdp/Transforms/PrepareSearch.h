@@ -1,4 +1,4 @@
-//===- PrepareSearch.h - A sharded step as searches take it -----*- C++ -*-===//
+//===- PrepareSearch.h - Prepares a sharded step for a search ---*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_PREPARESEARCH_H
 #define FSDP_TRANSFORMS_PREPARESEARCH_H
@@ -7,11 +7,10 @@
 
 namespace fsdp {
 
-/// Drops the gathers of a sharded module whose results nothing reads, with their waits and
-/// reshards: FSDP2 gathers the parameters of a module before its backward, whether that needs them
-/// (a linear layer's) or not (an embedding's). Makes every gradient one that can be written where
-/// its reduction reads it (PlaceGradients.h). The bits are the same. Returns the memory of the step
-/// that remains.
+/// Prepares a sharded module for a search. Removes gathers whose results are not read, with their
+/// waits and reshards: FSDP2 gathers a module's parameters before its backward, whether the
+/// backward reads them (a linear layer's) or not (an embedding's). Then calls placeGradients
+/// (PlaceGradients.h). Results keep their bits. Returns the memory of the remaining step.
 mlir::FailureOr<StepMemory> prepareSearch(mlir::ModuleOp module);
 
 } // namespace fsdp

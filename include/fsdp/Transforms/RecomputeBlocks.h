@@ -1,4 +1,4 @@
-//===- RecomputeBlocks.h - What the backward computes again ------*- C++ -*-===//
+//===- RecomputeBlocks.h - Operators recomputed together --------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_RECOMPUTEBLOCKS_H
 #define FSDP_TRANSFORMS_RECOMPUTEBLOCKS_H
@@ -13,18 +13,18 @@
 
 namespace fsdp {
 
-/// Operators that the backward repeats for themselves: those of a group's modules, or of a region
+/// Operators that the backward recomputes together: those of a group's modules, or of a region
 /// (`fsdp.recompute_region`).
 struct RecomputeBlock {
   RecomputePolicy policy = RecomputePolicy::None;
-  /// Its operators are a part of this group's backward. The number of groups: of no group's.
+  /// The group whose backward they belong to; the number of groups if they belong to none.
   unsigned group = 0;
   /// Of a region: its module. Empty: the block of a group.
   std::string region;
-  /// Operators whose results `selected` keeps; empty: by their arithmetic.
+  /// Operators whose results `selected` keeps; empty: chosen by their arithmetic.
   llvm::StringSet<> keep;
 
-  /// True if what enters it is kept and else what its policy says.
+  /// True if the block's inputs are kept and the policy decides on everything else.
   bool isRepeated() const { return policy >= RecomputePolicy::Selected; }
 };
 
@@ -32,25 +32,25 @@ class RecomputeBlocks {
 public:
   RecomputeBlocks() = default;
 
-  /// Blocks of groups follow `options` and `keep`, regions what they say; none more than `limit`.
-  /// Diagnoses what choosePolicies() does, `keep` without a block that is selected, and a region in
-  /// which modules of another group lie: their gathers would move.
+  /// Blocks of groups follow `options` and `keep`, regions their own policy; no block exceeds
+  /// `limit`. Diagnoses the errors of choosePolicies(), `keep` without a selected block, and a
+  /// region that contains modules of another group: their gathers would move.
   static llvm::FailureOr<RecomputeBlocks> build(Step &step, const BlockOptions &options,
                                                 llvm::ArrayRef<std::string> keep,
                                                 RecomputePolicy limit);
 
-  /// The index of the block to which the operators of a module belong: that of the innermost group
-  /// or region around the module, else the block of what belongs to no group.
+  /// The index of the block of a module's operators: that of the innermost group or region around
+  /// the module, else the block of operators outside of all groups.
   unsigned find(mlir::StringAttr module);
   const RecomputeBlock &operator[](unsigned index) const { return blocks[index]; }
   bool hasRepeated() const {
     return llvm::any_of(blocks, [](const RecomputeBlock &block) { return block.isRepeated(); });
   }
-  /// As GroupPolicies::numBlocks.
+  /// GroupPolicies::numBlocks.
   int64_t getNumBlocks() const { return numBlocks; }
 
-  /// Diagnoses an operator that is to be kept and that the forward does not call: that of the
-  /// block, if it is a region, else the whole.
+  /// Diagnoses an operator in a `keep` list that the forward does not call: the forward of the
+  /// block for a region, else the whole forward.
   mlir::LogicalResult checkKeep(Step &step, llvm::ArrayRef<aten::CallOp> calls);
 
 private:
@@ -58,10 +58,10 @@ private:
 
   std::vector<RecomputeBlock> blocks;
   int64_t numBlocks = 0;
-  unsigned blockOfNoGroup = 0; // behind those of groups, before those of regions
+  unsigned blockOfNoGroup = 0; // after the groups' blocks, before the regions'
   std::shared_ptr<ModuleTree> tree;
   llvm::StringMap<unsigned> blockOfPath; // of modules that groups or regions name
-  llvm::DenseMap<mlir::StringAttr, unsigned> blockOfModule; // found so far
+  llvm::DenseMap<mlir::StringAttr, unsigned> blockOfModule; // cache
 };
 
 } // namespace fsdp

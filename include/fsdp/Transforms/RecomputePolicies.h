@@ -1,4 +1,4 @@
-//===- RecomputePolicies.h - What each group's backward may repeat -*- C++ -*-===//
+//===- RecomputePolicies.h - Recomputation policies of groups ---*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H
 #define FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H
@@ -7,24 +7,24 @@
 
 namespace fsdp {
 
-/// The options of fsdp-recompute that choose among groups.
+/// The options of fsdp-recompute that select groups.
 struct BlockOptions {
   RecomputePolicy policy;
-  llvm::ArrayRef<std::string> blocks; // patterns of modules; none: all groups but the root
+  llvm::ArrayRef<std::string> blocks; // patterns of modules; empty: all groups but the root
 };
 
-/// Whether such options make sense together, and for this step. Diagnoses the first contradiction.
+/// Checks the options against each other and against the step. Diagnoses the first contradiction.
 mlir::LogicalResult checkBlockOptions(Step &step, const BlockOptions &options);
 
 struct GroupPolicies {
-  /// By group; one more for what belongs to none. Never auto.
+  /// By group, and last for operators outside of all groups. Never auto.
   std::vector<RecomputePolicy> policyOf;
-  /// Of those that do not say so themselves, how many follow `policy`.
+  /// How many groups without a policy of their own follow BlockOptions::policy.
   int64_t numBlocks = 0;
 };
 
-/// Groups follow what they say themselves, else blocks `policy` and the rest of the step at most
-/// cheap; none more than `limit`. Errors where a pattern is malformed or matches nothing.
+/// Groups follow their own policy, selected blocks `policy`, and the rest of the step at most
+/// cheap; none exceeds `limit`. Errors for a pattern that is malformed or matches nothing.
 llvm::FailureOr<GroupPolicies> choosePolicies(Step &step, const BlockOptions &options,
                                               RecomputePolicy limit);
 

@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-/// Declares a region for each module that `activation_checkpointing` of the file names. Errors,
-/// with the file's line: a pattern that matches no module, and a module that two entries name.
+/// Declares a region for each module in the file's `activation_checkpointing`. Errors, with the
+/// file's line: a pattern that matches no module, and a module in two entries.
 llvm::Error declareRecomputeRegions(Step &step, const ShardingConfig &config);
 
 } // namespace fsdp

@@ -1,4 +1,4 @@
-//===- ReduceGradients.h - What becomes of a group's gradients ---*- C++ -*-===//
+//===- ReduceGradients.h - Reductions and updates of gradients --*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_REDUCEGRADIENTS_H
 #define FSDP_TRANSFORMS_REDUCEGRADIENTS_H
@@ -9,46 +9,47 @@
 
 namespace fsdp {
 
-/// Reduces the gradients of groups where the builder stands, adds them up over the microbatches as
-/// the groups' `gradient_sync` says, and updates with the sums. On one rank they are packed.
+/// Builds the reductions of gradients at the builder's insertion point, their sums over
+/// microbatches by the groups' `gradient_sync`, and the updates. On one rank gradients are packed
+/// instead.
 class GradientReductions {
 public:
-  /// `number` and `rate` are those of the updates.
+  /// `number` and `rate` are operands of the updates: the step's number and the learning rate.
   GradientReductions(Step &step, mlir::OpBuilder &builder, mlir::Value number, mlir::Value rate,
                      int64_t lastMicrobatch)
       : step(step), builder(builder), sums(step.groups.size()), number(number), rate(rate),
         lastMicrobatch(lastMicrobatch) {}
 
-  /// Takes the gradients of one microbatch, one for each trained parameter of the group, in its
-  /// order. Behind the last microbatch the group is updated, unless gradients are clipped.
+  /// Adds the gradients of one microbatch, one for each trained parameter of the group, in its
+  /// order. After the last microbatch the group is updated, unless gradients are clipped.
   void add(unsigned group, llvm::ArrayRef<mlir::Value> gradients, int64_t microbatch);
-  /// Reduces what earlier microbatches have left whole, without the gradients of the last one.
+  /// Reduces the unreduced sums of earlier microbatches, without gradients of the last one.
   void reduceEarlier(unsigned group);
-  /// Where gradients are clipped: their norm, and the updates, which wait for it.
+  /// With clipping: builds the norm of all gradients and then the updates.
   void finish();
 
   unsigned numReduceScatters = 0, numAllReduces = 0;
 
 private:
-  /// Of the microbatches so far.
+  /// The sums over the microbatches so far.
   struct Sum {
-    llvm::SmallVector<mlir::Value> whole; // that were not reduced
-    mlir::Value shard;                    // that were
+    llvm::SmallVector<mlir::Value> whole; // of unreduced gradients
+    mlir::Value shard;                    // of reduced gradients
   };
 
   bool isSharded(GroupOp group) { return step.getShards(group) > 1; }
   bool isReplicated(GroupOp group) { return step.getReplicas(group) > 1; }
   bool isLeftAlone(GroupOp group);
-  /// Hands a gradient, behind its last reduction, to the group's all_reduce_hook if it has one.
+  /// Passes a completely reduced gradient to the group's all_reduce_hook, if it has one.
   mlir::Value callHook(GroupOp group, mlir::Value reduced);
   void addWhole(Sum &sum, GroupOp group, llvm::ArrayRef<mlir::Value> gradients);
   void addShard(Sum &sum, GroupOp group, mlir::Value shard);
-  /// This rank's shard, reduced over the ranks of the shard axis, and if `isAcross` over the
-  /// replicas.
+  /// Reduces over the ranks of the shard axis and, if `isAcross`, over the replicas; returns this
+  /// rank's shard.
   mlir::Value reduce(GroupOp group, mlir::ValueRange gradients, bool isAcross);
   mlir::Value allReduce(mlir::Value source, mlir::Type type, mlir::ArrayRef<mlir::Attribute> axes,
                         const Reduction &how, mlir::Location loc);
-  /// Over the replicas.
+  /// Reduces over the replicas.
   mlir::Value reduceAcross(GroupOp group, mlir::Value source, mlir::Type type,
                            const Reduction &how) {
     return allReduce(source, type, mlir::Attribute(group.getReplicateAxisAttr()), how,

@@ -8,11 +8,11 @@
 
 namespace fsdp {
 
-/// Writes what the file says of the optimizer and of its parameter groups over the captured ones.
-/// Values that the file leaves out stay, unless it names another kind of optimizer, which begins
-/// with torch's defaults and without groups. A parameter belongs to the first entry of `groups`
-/// that matches one of its names. Errors, with the file's line: values that the kind does not have,
-/// and patterns that match no parameter.
+/// Replaces the captured optimizer and parameter groups by those of the file. Values that the file
+/// omits are kept, unless it names another kind of optimizer, which begins with torch's defaults
+/// and without groups. A parameter belongs to the first entry of `groups` that matches one of its
+/// names. Errors, with the file's line: values that the kind does not have, and patterns that match
+/// no parameter.
 llvm::Error replaceOptimizer(Step &step, const ShardingConfig &config);
 
 } // namespace fsdp

@@ -1,4 +1,4 @@
-//===- ScheduleEstimate.h - What a search would find, roughly ---*- C++ -*-===//
+//===- ScheduleEstimate.h - Estimates of a search's result ------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_SCHEDULEESTIMATE_H
 #define FSDP_TRANSFORMS_SCHEDULEESTIMATE_H
@@ -8,17 +8,17 @@
 
 namespace fsdp {
 
-/// Of a step without a memory cap.
+/// Estimates for a step without a memory cap.
 struct ScheduleEstimate {
-  double boundNs = 0;    // by the quick bound
-  double makespanNs = 0; // where everything starts as soon as possible
-  /// Live bytes: no schedule needs less; none more than with everything gathered at once and all
-  /// gradients waiting.
+  double boundNs = 0;    // the quick lower bound
+  double makespanNs = 0; // of the schedule that starts everything as soon as possible
+  /// Live bytes: the least peak of any schedule, and the peak with everything gathered at once and
+  /// all gradients waiting.
   int64_t leastPeakBytes = 0, mostPeakBytes = 0;
 };
 
-/// Of a sharded module, which is prepared for a search and not scheduled. Takes a fraction of a
-/// search's time. Errors are those of a search.
+/// For a sharded module, which is then prepared for a search but not scheduled. Takes a fraction of
+/// a search's time. Errors are those of a search.
 llvm::FailureOr<ScheduleEstimate> estimateSchedule(mlir::ModuleOp sharded,
                                                    const cost::CostModel &costs);
 

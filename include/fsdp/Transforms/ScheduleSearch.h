@@ -1,6 +1,6 @@
-//===- ScheduleSearch.h - The schedule that a user's flags ask for -*- C++ -*-===//
+//===- ScheduleSearch.h - The search for a schedule -------------*- C++ -*-===//
 //
-// What fsdp-optimize-schedule does, for all passes that need a schedule.
+// The search of fsdp-optimize-schedule, for all passes that need a schedule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 
 namespace fsdp {
 
-/// As a user types them: options of the passes (passes/SearchOptions.h) and of the pipeline.
+/// Options as text: those of the passes (passes/SearchOptions.h) and of the pipeline.
 struct SearchFlags {
   ScheduleChoice choice = ScheduleChoice::Auto;
   std::string memoryCap = "0"; // 80000000, 70GiB; 0: no cap
@@ -23,41 +23,41 @@ struct SearchFlags {
   cost::CostOptions costs = {};
 };
 
-/// A verified plan of a sharded step, which has become the scheduled one: the problem's operations
-/// are gone.
+/// A verified plan of a sharded step that has become a scheduled one. The problem's operation
+/// pointers must not be used.
 struct FoundSchedule {
   ScheduleProblem step;
   schedule::Plan plan;
   double makespanNs = 0;
-  double boundNs = 0;                                 // 0: not asked for
-  std::optional<schedule::JitteredMakespan> jittered; // where durations are known to vary
+  double boundNs = 0;                                 // 0: not requested
+  std::optional<schedule::JitteredMakespan> jittered; // if the costs have deviations
 };
 
-/// How a step that does not fit might be made to.
+/// A change that may make a step fit under a cap.
 struct StepChange {
-  std::optional<RecomputePolicy> recompute = {}; // none: as it is
-  int64_t shardFactor = 1;                       // of the shards of each group
+  std::optional<RecomputePolicy> recompute = {}; // nullopt: unchanged
+  int64_t shardFactor = 1;                       // multiplies the shards of each group
   OffloadChoices offload = {};
-  std::optional<FusionChoice> fusion = {}; // none: as it is
+  std::optional<FusionChoice> fusion = {}; // nullopt: unchanged
 };
 
-/// The least peak, in bytes, of any schedule of the step changed so; none where that is no step
-/// that can be scheduled.
+/// The least peak, in bytes, of any schedule of the changed step; nullopt if the changed step
+/// cannot be scheduled.
 using FindLeastPeak = llvm::function_ref<std::optional<int64_t>(const StepChange &change)>;
 
 class ScheduleSearch {
 public:
-  /// Reads the files that the flags name. Errors, at the module, name flag and file.
+  /// Reads the files that the flags name. Errors are reported at the module, with flag and file.
   static llvm::FailureOr<ScheduleSearch> load(mlir::ModuleOp module, const SearchFlags &flags);
 
   const cost::CostModel &getCosts() const { return *costs; }
-  /// What the cap leaves to the arena beside the temporaries of the module's operators, as far as
-  /// they are measured; may be negative. None: no cap.
+  /// The cap minus the temporaries of the module's operators, as far as they are measured: the
+  /// limit of the arena. May be negative; nullopt without a cap.
   std::optional<int64_t> getArenaCapBytes(mlir::ModuleOp module) const;
 
-  /// Turns a sharded module into the scheduled one that fits the cap, its arena included. None on
-  /// one rank, where there is nothing to decide. Diagnoses an order that is given already, and a
-  /// cap that nothing fits, with what would make it fit if `findLeastPeak` is given.
+  /// Turns a sharded module into a scheduled one whose arena fits the cap. nullopt on one rank,
+  /// where there is nothing to decide. Diagnoses a module with a given order, and a cap that no
+  /// schedule fits; in that case with changes that would fit, if `findLeastPeak` is given.
   llvm::FailureOr<std::optional<FoundSchedule>> run(mlir::ModuleOp module,
                                                     FindLeastPeak findLeastPeak = {}) const;
 
@@ -71,11 +71,11 @@ private:
   int64_t capBytes, maxBucketBytes;       // 0: no limit
 };
 
-/// What `option=text` says, in bytes. The error is at the module.
+/// The bytes of `option=text`. Errors are reported at the module.
 llvm::FailureOr<int64_t> parseSizeOption(mlir::ModuleOp module, llvm::StringRef option,
                                          llvm::StringRef text);
 
-/// The error is at the module.
+/// Errors are reported at the module.
 llvm::FailureOr<std::shared_ptr<cost::CostModel>> loadCosts(mlir::ModuleOp module,
                                                             const cost::CostOptions &options);
 

@@ -1,4 +1,4 @@
-//===- Unshard.h - The captured step behind a sharded one -------*- C++ -*-===//
+//===- Unshard.h - From a sharded to a captured step ------------*- C++ -*-===//
 
 #ifndef FSDP_TRANSFORMS_UNSHARD_H
 #define FSDP_TRANSFORMS_UNSHARD_H
@@ -7,8 +7,9 @@
 
 namespace fsdp {
 
-/// Turns a sharded module back into a captured one with groups: parameters are read, gradients and
-/// updates said one by one. For questions like "what if there were twice the ranks".
+/// Turns a sharded module back into a captured one with groups: parameters are read directly, and
+/// each parameter has its own gradient and update. For questions like "what if there were twice the
+/// ranks".
 llvm::LogicalResult unshard(mlir::ModuleOp module);
 
 } // namespace fsdp

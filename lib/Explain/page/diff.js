@@ -1,10 +1,10 @@
-// ------------------------------------------------------------------ what belongs together
+// ------------------------------------------------------------------ matching the two steps
 
 const sides = D.steps.map(readStep), [one, two] = sides;
 const otherOf = (step) => sides[1 - sides.indexOf(step)];
 for (const step of sides) step.title = step.name + ": " + timeText(step.makespanNs);
 
-/// Of each side, by collective: the indices of those of the other side, and the row that it is in.
+/// By side and collective: the indices of the other side's matching collectives, and the row.
 const paired = sides.map((step) => step.collectives.map(() => []));
 const rowOf = sides.map((step) => step.collectives.map(() => null));
 for (const [a, b] of D.pairs) { paired[0][a].push(b); paired[1][b].push(a); }
@@ -23,7 +23,7 @@ function collectOperations(step) {
 }
 const operations = sides.map(collectOperations);
 
-/// Counted from the last one: what only one of them computes again comes first.
+/// Equal operations are matched from the last one: recomputed ones, which one side lacks, come first.
 function findOperationOf(step, i) {
   const key = step.ops.part[i] + step.moduleOf(i) + " " + step.nameOf(i), side = sides.indexOf(step);
   const own = operations[side].get(key) ?? [], others = operations[1 - side].get(key) ?? [];
@@ -38,7 +38,7 @@ findCounterparts = (step, what) => {
   const add = (place, text) => { places.push(place); texts.push(text); };
   if (what.collective) {
     const c = what.collective, index = step.collectives.indexOf(c);
-    // Those of further lanes are one each.
+    // Collectives of other lanes match one each.
     const found = index >= 0 ? paired[side][index].map((i) => other.collectives[i])
       : (other.lanes[c.kind]?.items ?? []).filter((d) => joinNames(d.groups) === joinNames(c.groups)).slice(0, 1);
     for (const d of found)
@@ -65,8 +65,8 @@ const sign = (change) => (change > 0 ? "+" : "−");
 const changeText = (a, b, text) => (a === b ? "equal" : sign(b - a) + text(Math.abs(b - a)) + (a ? " (" + sign(b - a) + (100 * Math.abs(b / a - 1)).toFixed(2) + " %)" : ""));
 const changeClass = (change) => (change < 0 ? "better" : change > 0 ? "worse" : "");
 
-/// A number of both steps, with a bar each. `judge`: -1 where less is better, 1 where more is, 0
-/// where neither is by itself.
+/// A number of both steps, with a bar each. `judge`: -1 if less is better, 1 if more is better,
+/// else 0.
 function addPair(name, get, text, colour, judge, describeChange = changeText) {
   const values = sides.map(get), most = Math.max(...values) || 1;
   const tile = make("div", undefined, "tile"), pair = make("div", undefined, "pair");
@@ -101,9 +101,9 @@ function fillHeader() {
   element("tiles").style.setProperty("--columns", element("tiles").children.length === 6 ? 3 : 4);
 }
 
-// ------------------------------------------------------------------ what differs
+// ------------------------------------------------------------------ differences
 
-/// All places of rows in both timelines, and which belong together.
+/// The places of rows in both timelines, and the pairs of matching places.
 function markOf(rows) {
   const places = [], pairs = [], indexOf = new Map();
   for (const row of rows) {
@@ -123,7 +123,7 @@ function markOf(rows) {
   return makeMark(places, { pairs });
 }
 
-/// Those of rows, with what they take in all.
+/// The collectives of rows, with their total time.
 function describeCollectives(rows, side) {
   const found = rows.flatMap((row) => row.collectives[side].map((i) => sides[side].collectives[i]));
   if (!found.length) return "kept";
@@ -132,7 +132,7 @@ function describeCollectives(rows, side) {
 }
 
 const changeOf = (row) => row.costs[1] - row.costs[0];
-/// Rows of one sort are one row: its sums, with `members`.
+/// Joins rows of one kind into one row with their sums and with `members`.
 function sumRows(rows) {
   if (rows.length === 1) return rows[0];
   const sum = { ...rows[0], members: rows, names: rows.flatMap((row) => row.names), lanes: 0, costs: [0, 0] };

@@ -19,7 +19,7 @@ function niceStep(span, wanted) {
   const raw = span / wanted, power = 10 ** Math.floor(Math.log10(raw));
   return power * [1, 2, 5, 10].find((m) => m * power >= raw);
 }
-/// The same for bytes, so that no step is a fraction of its unit.
+/// The same for bytes, with steps of whole units.
 function niceByteStep(span, wanted) {
   const raw = Math.max(1, span / wanted), unit = 1024 ** Math.floor(Math.log(raw) / Math.log(1024));
   return unit * [1, 2, 5, 10, 20, 50, 128, 256, 512, 1024].find((m) => m * unit >= raw);
@@ -39,8 +39,8 @@ const square = (colour) => {
   return node;
 };
 
-/// Columns are [name, class]; cells are texts or nodes. Where the window is narrow a line of the
-/// table is a paragraph, in which each cell has its column's name before it (frame.css).
+/// Columns are [name, class]; cells are texts or nodes. In a narrow window a line of the table is a
+/// paragraph, with each column's name before its cell (frame.css).
 function makeLine(columns, cells) {
   const line = make("tr");
   columns.forEach(([name, kind], i) => {
@@ -58,7 +58,7 @@ function makeHead(columns) {
   return head;
 }
 
-/// Facts are [name, text] or [name, text, colour]; no title hides the tip.
+/// Facts are [name, text] or [name, text, colour]. Without a title the tip is hidden.
 function showTip(title, facts, x, y, titleColour) {
   const tip = element("tip");
   tip.hidden = !title;

@@ -17,8 +17,8 @@ function fillHeader(step) {
     step.capBytes ? " of " + bytesText(step.capBytes) : "");
 }
 
-/// The reason of a collective stands in the row of its first group only; other rows name that group.
-/// The memory that a kept copy leaves stands only where it differs from that of the row before.
+/// Only the row of a collective's first group has its reason; other rows name that group. The memory
+/// left beside a kept copy is shown only if it differs from the previous row's.
 let lastRoom = "";
 function explainRow(row, c, firstRow) {
   const whys = [];
@@ -63,7 +63,7 @@ function fillGroups(step) {
     const wanted = event.target.value.toLowerCase();
     for (const line of body.rows) {
       line.hidden = !line.dataset.text.includes(wanted);
-      // Without its neighbours a line needs its group's name.
+      // A line without its neighbours needs its group's name.
       line.cells[0].textContent = wanted || line.classList.contains("head") ? step.rows[line.sectionRowIndex].group : "";
     }
   });

@@ -1,12 +1,12 @@
 // ------------------------------------------------------------------ memory
 
-/// One scale for all steps.
+/// The scale, which all steps share.
 function memoryScale() {
   const peak = Math.max(1, ...steps.map((step) => step.peak?.bytes ?? 0)), cap = Math.max(0, ...steps.map((step) => step.capBytes ?? 0));
   return (cap && cap < 2.2 * peak ? Math.max(cap, peak) : peak) * 1.02;
 }
 
-/// Each column of pixels shows its largest sample, so that no peak is lost between pixels.
+/// Each column of pixels shows its largest sample, so that no peak is lost.
 function chooseSamples(step, xOf, plot) {
   const { samples, total } = step, chosen = new Int32Array(Math.ceil(plot)).fill(-1);
   for (let i = findLast(samples, from); i < samples.length && samples[i] <= to; i++) {
@@ -63,7 +63,7 @@ function drawOtherMemory(g, xOf, step, bottom, scale) {
   g.setLineDash([]);
 }
 
-/// Its name stands on the side where the peak is not.
+/// The cap's name is on the side without the peak.
 function drawCap(g, step, isLeft, top, bottom, scale) {
   if (!step.capBytes) return;
   const y = bottom - step.capBytes * scale, isInside = y > top - 2;

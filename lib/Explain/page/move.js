@@ -1,6 +1,6 @@
-// ------------------------------------------------------------------ what the pointer is on
+// ------------------------------------------------------------------ the item under the pointer
 
-/// What is at a place of the canvas, with its title and facts.
+/// The item at a position of the canvas, with its title and facts.
 function find(x, y) {
   const t = timeAt(x), band = bands.find(({ top, size }) => y >= top && y < top + size);
   if (x < left || x > left + plotWidth() || !band) return null;
@@ -50,7 +50,7 @@ function show(newFrom, newTo) {
   to = from + span;
   requestAnimationFrame(draw);
 }
-/// Marks places and shows them with some time around.
+/// Marks places and shows them with some time before and after.
 function showMark(mark) {
   selected = mark;
   hovered = null;

@@ -15,7 +15,7 @@ function findLast(values, x) {
 const joinNames = (names) => (names.length > 3 ? `${names[0]} ... ${names[names.length - 1]} (${names.length} groups)` : names.join(" + "));
 const nameCollective = (c) => c.kind + " of " + joinNames(c.groups);
 
-/// What StepData.cpp has written, with lanes by name and memory by sample.
+/// The data of StepData.cpp, with lanes by name and memory by sample.
 function readStep(data) {
   const step = { ...data, ops: data.operations, count: data.operations.start.length, samples: data.memory.time, lanes: {} };
   step.memory = data.memory.changes.map(([at, values]) => {
@@ -36,8 +36,8 @@ function readStep(data) {
   return step;
 }
 
-/// The operation at a time, or the one after it if computation waits then. Of several at one time
-/// the one that costs.
+/// The operation at a time, or the next one if computation waits. Of several operations at one time
+/// the one with a duration.
 function findOperation(step, t) {
   let i = findLast(step.ops.start, t);
   if (t > step.ops.end[i] && i + 1 < step.count) return [i + 1, true];
@@ -86,7 +86,7 @@ function readColours(categories) {
   const style = getComputedStyle(document.documentElement);
   for (const name of ["paper", "card", "ink", "soft", "line", "gather", "reduce", "copy", "wait", "cap", ...PARTS, ...categories])
     colours[name] = style.getPropertyValue("--" + name.replace(" ", "-")).trim();
-  // Lanes that not every step has. What stands on a coloured bar is dark in both schemes.
+  // Lanes that not every step has. Text on a coloured bar is dark in both schemes.
   Object.assign(colours, { all_reduce: colours.reduce, fetch: colours.copy, store: colours.copy, onBar: "#0d1526" });
 }
 
@@ -112,7 +112,7 @@ function addFact(key, value) {
   element("facts").append(fact);
 }
 
-/// All colours of the timelines, each with its name. `more`: nodes behind them.
+/// All colours of the timelines with their names. `more`: nodes to append.
 function fillLegend(steps, more = []) {
   const legend = element("legend");
   const entry = (colour, text) => {

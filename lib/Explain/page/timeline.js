@@ -5,10 +5,10 @@ const RIGHT = 16, AXIS = 20;
 let left = 84, bands = [];
 let steps = [], end = 1, from = 0, to = 1;
 let hovered = null, selected = null; // as makeMark makes them
-/// What of other steps belongs to something of this one: a page of several steps replaces it.
+/// The items of other steps that match an item; a page of several steps replaces this function.
 let findCounterparts = () => ({ places: [], facts: [] });
 
-/// Bands from top to bottom: of each step its modules, computation and lanes, then the memory of each.
+/// Bands from top to bottom: modules, computation and lanes of each step, then the memory of each.
 function layOut() {
   left = innerWidth < 600 ? 66 : 84;
   bands = [];
@@ -33,7 +33,7 @@ const LANE_SIZES = { gather: 32, reduce: 32 };
 const bandOf = (step, kind, lane) => bands.find((band) => band.step === step && band.kind === kind && (kind !== "lane" || band.lane === lane));
 const plotWidth = () => Math.max(1, timeline.clientWidth - left - RIGHT);
 
-/// Steps to show, one under the other on one axis.
+/// Shows steps, one below the other on one axis.
 function showSteps(shown) {
   steps = shown;
   end = to = Math.max(1, ...steps.map((step) => step.makespanNs));
@@ -56,8 +56,8 @@ function prepare(canvas, box = canvas.getBoundingClientRect()) {
 
 const lastPart = (name) => name.slice(name.lastIndexOf(".") + 1);
 
-/// The text if it fits, else its beginning, else what is left of it when shortened: "layers.3",
-/// "lay…", "3".
+/// Draws the text if it fits, else its beginning, else its shortened form: "layers.3", "lay…",
+/// "3".
 function fitText(g, text, x, y, width, shorten = lastPart) {
   const fits = (shown) => g.measureText(shown).width <= width;
   if (!fits(text)) {
@@ -70,7 +70,7 @@ function fitText(g, text, x, y, width, shorten = lastPart) {
   g.fillText(text, x, y);
 }
 
-/// Text that stands out from what is drawn there.
+/// Draws text with an outline that separates it from the background.
 function drawLabel(g, text, x, y, colour) {
   g.lineWidth = 3;
   g.lineJoin = "round";
@@ -95,7 +95,7 @@ function makeStripes(g) {
 
 const DRAWERS = { title: drawTitle, blocks: drawBlocks, compute: drawCompute, lane: drawLane, memory: drawMemory };
 
-/// The steps without marks. This picture is drawn anew only where the time range, size or colours change.
+/// The steps without marks. Redrawn only when the time range, size or colours change.
 const picture = document.createElement("canvas");
 let pictured = "";
 
@@ -157,7 +157,7 @@ function drawTitle(g, xOf, band) {
 
 const isNumbered = (name) => /^\d+$/.test(lastPart(name));
 
-/// The least n for which the number of every n-th block has room.
+/// The least n for which every n-th block has room for its number.
 function findLabelStep(g, blocks) {
   if (!blocks.length) return 1;
   const room = blocks.reduce((sum, { a, b }) => sum + b - a, 0) / blocks.length;
@@ -178,8 +178,8 @@ function drawBlocks(g, xOf, { step, top, size }) {
   g.globalAlpha = 1;
   g.fillStyle = colours.ink;
   const y = top + size / 2 + 1, taken = [];
-  // First what has room for its whole name; a number may reach into its neighbours, of which it
-  // then stands for some.
+  // First blocks with room for their whole name. A number may extend into its neighbours, whose
+  // numbers are then left out.
   const isWhole = (block) => g.measureText(block.name).width <= block.b - block.a - 6;
   for (const block of shown)
     if (isWhole(block)) {
@@ -188,7 +188,7 @@ function drawBlocks(g, xOf, { step, top, size }) {
     }
   for (const part of [0, 1, 2]) {
     const numbered = shown.filter((block) => block.part === part && isNumbered(block.name) && !isWhole(block));
-    // What lies between operations of others, updates above all, may be a sliver of its block.
+    // A run between operations of other blocks (mostly updates) may be a small part of its block.
     const widest = Math.max(...numbered.map(({ a, b }) => b - a)), blocks = numbered.filter(({ a, b }) => b - a > widest / 3);
     const every = findLabelStep(g, blocks);
     for (const block of blocks) {
@@ -264,9 +264,9 @@ function drawLane(g, xOf, { step, lane, top, size }) {
   }
 }
 
-// ------------------------------------------------------------------ what is marked
+// ------------------------------------------------------------------ marks
 
-/// Rectangles of bands, of one or of all steps. `pairs`: indices of two that belong together.
+/// Rectangles in bands, of one or of all steps. `pairs`: indices of matching rectangles.
 const makeMark = (places, more) => ({ places, ...more });
 const placeOf = (step, c) => ({ band: bandOf(step, "lane", LANE_OF[c.kind] ?? c.kind), start: c.start, end: c.end });
 

@@ -1,4 +1,4 @@
-//===- OperatorFacts.cpp - What operators return on a machine -------------===//
+//===- OperatorFacts.cpp - Results of operators on a machine --------------===//
 
 #include "fsdp/Frontend/OperatorFacts.h"
 
@@ -74,9 +74,9 @@ std::string fsdp::toJsonLine(const OperatorFact &fact) {
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// True if numbers of elements and bytes are below 2^63.
+/// True if the numbers of elements and of bytes are below 2^63.
 static bool isAddressable(const Json &sizes, const Json &strides) {
-  constexpr int64_t kMostBytes = 16; // of an element
+  constexpr int64_t kMostBytes = 16; // per element
   int64_t span = 0, elements = kMostBytes;
   for (size_t i = 0; i < sizes.size(); ++i) {
     int64_t size = sizes[i], bytes = 0;
@@ -89,7 +89,7 @@ static bool isAddressable(const Json &sizes, const Json &strides) {
   return true;
 }
 
-/// The fact of a line of kind "result"; `problem` says what is wrong with it.
+/// The fact of a line of kind "result". Sets `problem` if the line is invalid.
 static std::optional<OperatorFact> parseFact(const Json &line, std::string &problem) {
   auto isLengths = [](const Json &list) {
     return list.is_array() && std::all_of(list.begin(), list.end(), [](const Json &length) {
