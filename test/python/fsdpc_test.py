@@ -217,6 +217,15 @@ class Package(exported.Exported):
         step = self.capture()
         self.assertEqual(re.findall(r'fsdp.input "(\w+)" : tensor', step), ["X", "x", "Offset"])
 
+    def test_converted_modules(self):
+        """A forward may convert a module to what it is."""
+        class Converting(WithLinear):
+            def forward(self, x):
+                return self.linear.to(x.dtype).float()(x).sum()
+
+        fsdpc.export(Converting(), (torch.randn(2, 4),), self.path)
+        self.assertNotIn("_to_copy", self.capture())
+
     def test_complex_numbers(self):
         class Phase(WithLinear):
             def forward(self, x):

@@ -9,8 +9,7 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from . import constants
-
+_OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 #: Of torch, what models call in eager mode, too: distributions look at their arguments.
 _LAYERS = tuple(_TORCH + part + os.sep for part in ("distributions", "nn"))
@@ -19,7 +18,7 @@ _TRUTH_VALUES = ("TO_BOOL", "COMPARE_OP")
 
 
 def _is_tracing(path):
-    return path in (__file__, constants.__file__) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
+    return path.startswith(_OWN) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
 
 
 def _model_frame():

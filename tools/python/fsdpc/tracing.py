@@ -9,6 +9,7 @@ import traceback
 import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from . import checks, constants, functions, operators
 from .errors import ExportError
@@ -72,6 +73,29 @@ def _as_in_training():
             setattr(torch.compiler, name, function)
 
 
+@contextlib.contextmanager
+def _modules_as_they_are():
+    """A forward may call `module.to(dtype)` of a module that has this dtype. torch would put new parameters in."""
+    original = torch.nn.Module._apply
+
+    def has_effect(convert, tensor):
+        converted = convert(tensor)
+        return (converted.dtype, converted.device) != (tensor.dtype, tensor.device)
+
+    def apply(module, convert, recurse=True):
+        with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing(), torch.no_grad():
+            tensors = [*module.parameters(), *module.buffers()]
+            if not any(has_effect(convert, tensor) for tensor in tensors):
+                return module
+        return original(module, convert, recurse)
+
+    torch.nn.Module._apply = apply
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = original
+
+
 #: What they say of values holds, or the model's own run on these values fails: the step does without.
 _ASSERTIONS = {"aten._assert_scalar.default", "aten._assert_async.default", "aten._assert_async.msg",
                "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}  # fmt: skip
@@ -107,7 +131,7 @@ def _export_once(step, batch):
     """Prints nothing where it fails: torch would print the whole program up to there."""
     told = io.StringIO()
     with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
-          contextlib.redirect_stderr(told)):  # fmt: skip
+          _modules_as_they_are(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     sys.stderr.write(told.getvalue())
