@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// Keeps compilation linear, and the addresses of a kernel in registers.
+/// Limits that keep compilation linear, and the addresses of a kernel in registers.
 inline constexpr std::size_t kMostFusedCalls = 48, kMostFusedTensors = 24;
 
 } // namespace fsdp

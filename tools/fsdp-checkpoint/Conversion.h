@@ -11,8 +11,8 @@
 struct Conversion {
   std::string checkpoint, folder; // folder: for the result
   std::string modelKey;           // may be empty
-  std::string python =
-      "python3"; // a path or a name on the PATH; must have torch and the package fsdpc
+  // A path or a name on the PATH; must have torch and the package fsdpc.
+  std::string python = "python3";
 };
 
 /// Replaces this process by the Python process that converts (exec). Returns only if Python cannot

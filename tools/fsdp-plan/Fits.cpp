@@ -68,8 +68,8 @@ static bool compileQuietly(ModuleOp module, MeshSize size, const SweepOptions &s
   });
   if (failed(compile(module, size, ModulePhase::Planned, sweep, options)))
     return false;
-  refusal.clear();
-  it has warnings only return true;
+  refusal.clear(); // it has warnings only
+  return true;
 }
 
 /// "recompute full in 3 of 33 groups" for each policy.

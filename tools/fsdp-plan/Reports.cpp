@@ -45,8 +45,8 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   const bool hasMicrobatches = differ(&SweepPoint::microbatches);
   const bool hasSyncs = differ(&SweepPoint::gradientSync);
   std::string rate = points.front().item + "/s";
-  constexpr size_t kNumFigures =
-      10; // columns from the peak on, which are empty for a step that does not fit
+  // Columns from the peak on, which are empty for a step that does not fit.
+  constexpr size_t kNumFigures = 10;
   TextTable table({{"model", Align::Left},
                    {"ranks", Align::Right},
                    {hasReplicas ? "replicas" : "", Align::Right},

@@ -244,8 +244,8 @@ static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
 static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
                                llvm::ArrayRef<int64_t> capBytes, const cost::CostModel &costs,
                                const SweepOptions &options, std::vector<SweepPoint> &points) {
-  ScheduleProblem &leanest =
-      mesh.steps.front(); // updates between reductions keep the fewest shards in memory
+  // Updates between reductions keep the fewest shards in memory.
+  ScheduleProblem &leanest = mesh.steps.front();
   schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
   int64_t minimumBytes = minimum.bytes + mesh.temporaries.scratchBytes;
   std::optional<SweepPoint> previous;

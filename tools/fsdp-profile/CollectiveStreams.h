@@ -72,8 +72,8 @@ private:
   size_t gatherPlace = 0, gatherBytes = 0, reducePlace = 0, reduceBytes = 0;
   std::unique_ptr<rt::OperatorRuntime> tensors;
   std::unique_ptr<rt::Event> issued, gathered, reduced;
-  std::unique_ptr<rt::Stream> compute, gather,
-      reduce; // last member: workers end before the members that they use
+  // Last member: workers end before the members that they use.
+  std::unique_ptr<rt::Stream> compute, gather, reduce;
 };
 
 } // namespace fsdp::profile

@@ -75,8 +75,8 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.stages = options.stages;
   pipeline.gradientSync = options.gradientSync;
   pipeline.reshardAfterBackward = options.reshardAfterBackward;
-  pipeline.recompute =
-      *symbolizeRecomputePolicy(options.recompute); // the flag is checked, so this succeeds
+  // The flag is checked, so this succeeds.
+  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute);
   pipeline.offloadOptimizer = getOffload(options).optimizer;
   pipeline.offloadActivations = getOffload(options).activations;
   pipeline.schedule = getSchedule(options);
