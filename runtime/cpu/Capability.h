@@ -9,8 +9,8 @@ namespace fsdp::rt {
 
 enum class Capability : uint8_t { Portable, Avx2, Avx512 };
 
-/// What the processor has, and no more than torch's own kernels use: ATEN_CPU_CAPABILITY, by which
-/// torch is told to use less, holds for all.
+/// The processor's instruction set, limited to the one that torch's own kernels use:
+/// ATEN_CPU_CAPABILITY, which limits torch, limits the runtime's kernels, too.
 Capability capability();
 
 } // namespace fsdp::rt

@@ -8,7 +8,7 @@
 
 namespace fsdp::rt {
 
-/// As the collectives of a plan's step need it, as fast as copies are.
+/// Options for the collectives of a plan's step, without a bandwidth.
 FakeOptions fakeOptionsOf(const PlanView &plan);
 
 } // namespace fsdp::rt

@@ -14,7 +14,7 @@
 
 namespace fsdp::rt {
 
-/// The part of two parts' gradients. A NaN stays one.
+/// Joins the parts of two sets of gradients. A NaN stays a NaN.
 inline double joinNormParts(fsdp_norm_type type, double a, double b) {
   if (type != FSDP_NORM_INF)
     return a + b;

@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// Every entry's indices, ranges and handles hold. Part of validatePlan(), which has checked the
+/// Checks every entry's indices, ranges and handles. Part of validatePlan(), which has checked the
 /// other tables before.
 Status validateEntries(const PlanView &plan);
 

@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// Adds the time in which it lives to a sum, which outlives it.
+/// Adds its lifetime to a sum, which must outlive it.
 class Stopwatch {
 public:
   explicit Stopwatch(double &milliseconds) : sum(milliseconds) {}
