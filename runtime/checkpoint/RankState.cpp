@@ -88,7 +88,7 @@ static bool isWritten(const PlanView &plan, const fsdp_value &buffer) {
       if (writes(entry.destination_value))
         return true;
       break;
-    default: // the others write what is the plan's own
+    default: // other entries write values of the plan
       break;
     }
   }
