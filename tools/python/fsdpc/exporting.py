@@ -150,14 +150,14 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         shapes and dtypes are those of the step. Values may be on meta.
     loss: function of (output, batch) that returns a scalar. Absent: the forward returns the loss,
         alone, as `.loss` (transformers, with labels in the batch) or as the first of a tuple.
-        What forward does not take of the batch is the loss's alone.
+        Tensors of the batch that forward does not take are for the loss only.
     method: the model's method that takes the batch in forward's place, by name; or a function of
         (model, ...) that calls several of them, as a training loop does.
     forward_methods: methods that are forwards of their modules, beside forward itself: names by
-        patterns of modules, {"vae": ["encode", "decode"]}. What such a method computes belongs to
+        patterns of modules, {"vae": ["encode", "decode"]}. Operators of such a method belong to
         its module, whose group is gathered for it (FSDP2's register_fsdp_forward_method).
     optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Its values and those of its
-        parameter groups become the step's; flags of fsdpc and its --config win over them.
+        parameter groups become the step's; flags of fsdpc and its --config override them.
     mixed_precision: torch.distributed.fsdp.MixedPrecisionPolicy of the model, or a dict of them from
         patterns of modules ("layers.*", "**.norm"; "" is the model; a tuple of paths is one group) in
         the order in which FSDP2's fully_shard is called. Casts of parameters, of modules' arguments
@@ -165,7 +165,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         reduce_dtype from here, too, unless fsdpc's --config says otherwise.
     weights: where parameters and persistent buffers go, as safetensors; default: `path` with
         .safetensors, or shards and an index if they have more than `shard_bytes`. They are written
-        one by one. Where parameters are on meta, there is none.
+        one by one. If parameters are on meta, no weights are written.
 
     Returns the paths written. The files are put in place when all of them are complete. Raises ExportError,
     and OSError where a path cannot be written.

@@ -148,13 +148,13 @@ def write_packed(source, path, length, *, tokens="input_ids", targets=None, labe
                  documents=None, mask=None, ignore_boundaries=False, dtype="i64", **options):  # fmt: skip
     """Writes samples of `length` tokens; returns a PackedFile.
 
-    tokens, targets, labels, positions, documents, mask: names of the model's inputs, as the file has them. None leaves
+    tokens, targets, labels, positions, documents, mask: names of the model's inputs, and of tensors in the file. None leaves
         one out, but `tokens` are always in the file. `targets` are the next tokens; `labels` the tokens themselves, for
-        models that shift them, as those of transformers do. `positions` begin again with each document, and so in each
+        models that shift them, as in transformers. `positions` begin again with each document, and with each
         sample. `documents` are the numbers of the documents in their sample. `mask` [1, length, length] is true where a
-        token attends to another: of the same document and not behind it.
-    ignore_boundaries: a document's first token is no one's target: -100, the class that torch's losses ignore.
-    dtype: i64 or i32, of all but the mask, which is of bools.
+        token attends to another: one of the same document that is not after it.
+    ignore_boundaries: a document's last token has the target -100, the class that torch's losses ignore.
+    dtype: i64 or i32, for all tensors but the mask, which has bools.
     options: column, tokenizer, vocab, end_of_text and split, as of Documents.
 
     Raises DataError, and OSError where a path cannot be written.
