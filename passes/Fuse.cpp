@@ -1,4 +1,4 @@
-//===- Fuse.cpp - Operators that become generated kernels -----------------===//
+//===- Fuse.cpp - Fuses operators into generated kernels ------------------===//
 
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/Step.h"

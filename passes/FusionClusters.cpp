@@ -1,4 +1,4 @@
-//===- FusionClusters.cpp - Which calls of a step are one kernel ----------===//
+//===- FusionClusters.cpp - Clusters of calls that form one kernel --------===//
 
 #include "passes/FusionClusters.h"
 

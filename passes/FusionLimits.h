@@ -1,4 +1,4 @@
-//===- FusionLimits.h - How large kernels may be -----------------*- C++ -*-===//
+//===- FusionLimits.h - Limits on the size of kernels --------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_FUSIONLIMITS_H
 #define FSDP_PASSES_FUSIONLIMITS_H

@@ -1,4 +1,4 @@
-//===- FusionSplits.cpp - Calls of which a kernel holds a part ------------===//
+//===- FusionSplits.cpp - Splits calls for kernels ------------------------===//
 
 #include "passes/FusionSplits.h"
 

@@ -1,4 +1,4 @@
-//===- KernelChoice.h - With which kernels a step is tried -------*- C++ -*-===//
+//===- KernelChoice.h - Choices of kernels for a step --------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_KERNELCHOICE_H
 #define FSDP_PASSES_KERNELCHOICE_H

@@ -1,4 +1,4 @@
-//===- MixedPrecision.cpp - Groups travel in the dtype of their uses ------===//
+//===- MixedPrecision.cpp - Gathers in the dtype of the parameters' uses --===//
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"

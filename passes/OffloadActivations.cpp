@@ -1,4 +1,4 @@
-//===- OffloadActivations.cpp - Activations wait in the host's memory -----===//
+//===- OffloadActivations.cpp - Keeps activations in host memory ----------===//
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/TensorLayout.h"

@@ -1,4 +1,4 @@
-//===- OffloadGradients.cpp - Gradients wait in the host's memory ---------===//
+//===- OffloadGradients.cpp - Keeps waiting gradients in host memory ------===//
 
 #include "fsdp/Analysis/Step.h"
 #include "mlir/IR/Builders.h"

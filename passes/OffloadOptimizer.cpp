@@ -1,4 +1,4 @@
-//===- OffloadOptimizer.cpp - Optimizer state in the host's memory --------===//
+//===- OffloadOptimizer.cpp - Keeps optimizer state in host memory --------===//
 
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Step.h"

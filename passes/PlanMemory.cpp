@@ -1,4 +1,4 @@
-//===- PlanMemory.cpp - Places in the arena for every buffer --------------===//
+//===- PlanMemory.cpp - Offsets in the arena for every buffer -------------===//
 
 #include "fsdp/Analysis/HostPlaces.h"
 #include "fsdp/Analysis/Program.h"

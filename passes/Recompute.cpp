@@ -1,4 +1,4 @@
-//===- Recompute.cpp - Compute results again in the backward --------------===//
+//===- Recompute.cpp - Recomputes results in the backward -----------------===//
 //
 // Three linear walks: the first finds where the backward uses each storage; the second decides
 // which operators are recomputed, from the last to the first, so that an operator is decided after

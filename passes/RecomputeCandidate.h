@@ -1,4 +1,4 @@
-//===- RecomputeCandidate.h - What a search keeps, and where ----*- C++ -*-===//
+//===- RecomputeCandidate.h - Policies of blocks to try ------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTECANDIDATE_H
 #define FSDP_PASSES_RECOMPUTECANDIDATE_H

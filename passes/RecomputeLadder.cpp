@@ -1,4 +1,4 @@
-//===- RecomputeLadder.cpp - What keeping a little less costs ------------===//
+//===- RecomputeLadder.cpp - Steps towards more recomputation -------------===//
 
 #include "passes/RecomputeLadder.h"
 

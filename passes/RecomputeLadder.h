@@ -1,4 +1,4 @@
-//===- RecomputeLadder.h - What keeping a little less costs -----*- C++ -*-===//
+//===- RecomputeLadder.h - Steps towards more recomputation --- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTELADDER_H
 #define FSDP_PASSES_RECOMPUTELADDER_H

@@ -1,4 +1,4 @@
-//===- RecomputePredictor.cpp - What a candidate needs and takes ----------===//
+//===- RecomputePredictor.cpp - Memory and time of a candidate ------------===//
 
 #include "passes/RecomputePredictor.h"
 

@@ -1,4 +1,4 @@
-//===- RecomputePredictor.h - What a candidate needs and takes --*- C++ -*-===//
+//===- RecomputePredictor.h - Memory and time of a candidate -- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTEPREDICTOR_H
 #define FSDP_PASSES_RECOMPUTEPREDICTOR_H

@@ -1,4 +1,4 @@
-//===- RecomputeUnderCap.cpp - How much to recompute under a cap ----------===//
+//===- RecomputeUnderCap.cpp - Chooses recomputation under a memory cap ---===//
 //
 // Recomputes more and more blocks, or offloads their activations, in steps with the least time per
 // byte saved first (RecomputeLadder.h). Least peaks, which are fast to compute, give the fewest

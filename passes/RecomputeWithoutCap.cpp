@@ -1,4 +1,4 @@
-//===- RecomputeWithoutCap.cpp - Whether to recompute what is cheap -------===//
+//===- RecomputeWithoutCap.cpp - Chooses recomputation without a cap ------===//
 //
 // Compares the policies `cheap` and `none`. A search takes most of a compilation's time, so it runs
 // only where estimates do not decide.

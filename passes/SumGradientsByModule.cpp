@@ -1,4 +1,4 @@
-//===- SumGradientsByModule.cpp - Gradients of a module's inputs are added up inside it -===//
+//===- SumGradientsByModule.cpp - Sums of gradients in FSDP2's order ------===//
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"

@@ -1,4 +1,4 @@
-//===- VerifyCaptured.cpp - One step of single-device training ------------===//
+//===- VerifyCaptured.cpp - Verifies a step of single-device training -----===//
 
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/ShardingChecks.h"

@@ -1,4 +1,4 @@
-//===- VerifyPhase.cpp - A module is what its phase promises --------------===//
+//===- VerifyPhase.cpp - Verifies a module by its phase -------------------===//
 
 #include "passes/VerifyPhase.h"
 

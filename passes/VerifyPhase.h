@@ -1,4 +1,4 @@
-//===- VerifyPhase.h - A module is what its phase promises -------*- C++ -*-===//
+//===- VerifyPhase.h - Verifies a module by its phase --------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_VERIFYPHASE_H
 #define FSDP_PASSES_VERIFYPHASE_H

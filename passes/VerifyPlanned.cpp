@@ -1,4 +1,4 @@
-//===- VerifyPlanned.cpp - Proof that live buffers are apart --------------===//
+//===- VerifyPlanned.cpp - Proves that live buffers do not overlap --------===//
 //
 // Walks the program once, forward. The storages that an operation makes are entered into a map of
 // occupied bytes, where their bytes must be free; they are removed after their last use.

@@ -1,4 +1,4 @@
-//===- WidenProducts.cpp - Gradients that products store in fp32 ----------===//
+//===- WidenProducts.cpp - Products that store fp32 gradients -------------===//
 
 #include "passes/WidenProducts.h"
 

@@ -1,4 +1,4 @@
-//===- WidenProducts.h - Gradients that products store in fp32 ---*- C++ -*-===//
+//===- WidenProducts.h - Products that store fp32 gradients --- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_WIDENPRODUCTS_H
 #define FSDP_PASSES_WIDENPRODUCTS_H

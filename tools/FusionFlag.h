@@ -1,4 +1,4 @@
-//===- FusionFlag.h - Generated kernels on command lines ----------*- C++ -*-===//
+//===- FusionFlag.h - The flag --fusion ----------------------- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_FUSIONFLAG_H
 #define FSDP_TOOLS_FUSIONFLAG_H

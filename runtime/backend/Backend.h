@@ -1,4 +1,4 @@
-//===- Backend.h - A device's library ---------------------------*- C++ -*-===//
+//===- Backend.h - Interface of a device library -------------- -*- C++ -*-===//
 //
 // The interface of a device library such as libfsdp_cuda.so. The library is loaded when a run asks
 // for its device, so that the same training binary also starts on machines without the library or

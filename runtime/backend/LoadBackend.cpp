@@ -1,4 +1,4 @@
-//===- LoadBackend.cpp - Loads a device's library -------------------------===//
+//===- LoadBackend.cpp - Loads a device library ---------------------------===//
 
 #include "backend/Backend.h"
 

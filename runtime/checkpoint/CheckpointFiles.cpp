@@ -1,4 +1,4 @@
-//===- CheckpointFiles.cpp - Which rank writes what into which file -------===//
+//===- CheckpointFiles.cpp - Files that a rank writes ---------------------===//
 
 #include "checkpoint/CheckpointFiles.h"
 #include "DType.h"

@@ -1,4 +1,4 @@
-//===- CheckpointFiles.h - Which rank writes what into which file -*- C++ -*-===//
+//===- CheckpointFiles.h - Files that a rank writes ----------- -*- C++ -*-===//
 //
 // The plan says which rank holds which elements, so ranks need not ask each other. Every rank
 // writes its own pieces; elements that several ranks hold are written by one of them. torch's

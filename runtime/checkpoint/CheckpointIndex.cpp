@@ -1,4 +1,4 @@
-//===- CheckpointIndex.cpp - Which file of a checkpoint has what ----------===//
+//===- CheckpointIndex.cpp - Reads the headers of a checkpoint's files ----===//
 
 #include "checkpoint/CheckpointReader.h"
 

@@ -1,4 +1,4 @@
-//===- CheckpointLoader.cpp - A checkpoint's bytes, in pieces -------------===//
+//===- CheckpointLoader.cpp - Verifies and loads a checkpoint in portions -===//
 
 #include "DType.h"
 #include "checkpoint/CheckpointReader.h"

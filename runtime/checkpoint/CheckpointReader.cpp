@@ -1,4 +1,4 @@
-//===- CheckpointReader.cpp - A checkpoint's tensors, in rectangles -------===//
+//===- CheckpointReader.cpp - Reads a checkpoint's tensors ----------------===//
 
 #include "checkpoint/CheckpointReader.h"
 #include "DType.h"

@@ -1,4 +1,4 @@
-//===- CheckpointReader.h - A checkpoint's tensors, in rectangles -*- C++ -*-===//
+//===- CheckpointReader.h - Reads a checkpoint's tensors ------ -*- C++ -*-===//
 //
 // Reads checkpoints of CheckpointWriter, from any mesh and layout, and checkpoints of FSDP2 models
 // that torch's HuggingFaceStorageWriter wrote (without a manifest; names may begin with "model.",

@@ -1,4 +1,4 @@
-//===- Manifest.cpp - What a checkpoint says of itself --------------------===//
+//===- Manifest.cpp - The manifest of a checkpoint ------------------------===//
 
 #include "checkpoint/Manifest.h"
 #include "checkpoint/Crc32c.h"

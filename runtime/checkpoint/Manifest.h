@@ -1,4 +1,4 @@
-//===- Manifest.h - What a checkpoint says of itself -------------*- C++ -*-===//
+//===- Manifest.h - The manifest of a checkpoint -------------- -*- C++ -*-===//
 //
 // checkpoint.json, which rank 0 writes when all files of a checkpoint are on disk: a folder without
 // it is not complete. It lists the files, with sizes and checksums, and holds the state that is not

@@ -1,4 +1,4 @@
-//===- RankState.cpp - What a rank holds of the training state ------------===//
+//===- RankState.cpp - The training state that a rank holds ---------------===//
 
 #include "checkpoint/RankState.h"
 #include "DType.h"

@@ -1,4 +1,4 @@
-//===- RankState.h - What a rank holds of the training state -----*- C++ -*-===//
+//===- RankState.h - The training state that a rank holds ----- -*- C++ -*-===//
 //
 // Tensors of a checkpoint have torch's names: parameters and buffers their qualified names,
 // optimizer state "optim.state.<parameter>.exp_avg", as torch's distributed checkpoints flatten

@@ -1,4 +1,4 @@
-//===- Agreement.cpp - Errors that all ranks know -------------------------===//
+//===- Agreement.cpp - Ranks exchange their errors ------------------------===//
 
 #include "comm/Agreement.h"
 

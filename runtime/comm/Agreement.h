@@ -1,4 +1,4 @@
-//===- Agreement.h - Errors that all ranks know ------------------*- C++ -*-===//
+//===- Agreement.h - Ranks exchange their errors -------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_AGREEMENT_H
 #define FSDP_RUNTIME_COMM_AGREEMENT_H

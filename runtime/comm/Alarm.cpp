@@ -1,4 +1,4 @@
-//===- Alarm.cpp - How ranks on several hosts learn of a failure ----------===//
+//===- Alarm.cpp - Reports a failure to ranks on other hosts --------------===//
 
 #include "comm/Alarm.h"
 

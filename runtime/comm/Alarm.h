@@ -1,4 +1,4 @@
-//===- Alarm.h - How ranks on several hosts learn of a failure ---*- C++ -*-===//
+//===- Alarm.h - Reports a failure to ranks on other hosts ---- -*- C++ -*-===//
 //
 // Ranks that meet over a network report failures to each other through their store. A thread of
 // each rank blocks on the store until a rank calls all ranks. Then it answers with the progress of

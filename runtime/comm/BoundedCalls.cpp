@@ -1,4 +1,4 @@
-//===- BoundedCalls.cpp - Calls that may hang, waited for with patience ----===//
+//===- BoundedCalls.cpp - Calls that may hang, with a time limit ----------===//
 
 #include "comm/BoundedCalls.h"
 

@@ -1,4 +1,4 @@
-//===- BoundedCalls.h - Calls that may hang, waited for with patience -*- C++ -*-===//
+//===- BoundedCalls.h - Calls that may hang, with a time limit -*- C++ -*-===//
 //
 // Some library calls wait for a peer without bound. BoundedCalls runs them one after another on a
 // thread of its own, and each caller waits at most as long as it chooses. A call that hangs blocks

@@ -1,4 +1,4 @@
-//===- CollectiveNames.h - How messages speak of collectives -----*- C++ -*-===//
+//===- CollectiveNames.h - Text about collectives for messages -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_COLLECTIVENAMES_H
 #define FSDP_RUNTIME_COMM_COLLECTIVENAMES_H

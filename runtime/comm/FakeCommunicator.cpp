@@ -1,4 +1,4 @@
-//===- FakeCommunicator.cpp - The collectives of ranks that are not there -===//
+//===- FakeCommunicator.cpp - Collectives without peers -------------------===//
 
 #include "comm/FakeCommunicator.h"
 #include "DType.h"

@@ -1,4 +1,4 @@
-//===- FakeCommunicator.h - The collectives of ranks that are not there -*- C++ -*-===//
+//===- FakeCommunicator.h - Collectives without peers --------- -*- C++ -*-===//
 //
 // One process acts as rank 0 of any number of ranks, without peers. Collectives take about the time
 // that they would take among all ranks. All ranks are assumed to hold this rank's data: a gather

@@ -1,4 +1,4 @@
-//===- LaunchEnvironment.cpp - What launchers tell processes --------------===//
+//===- LaunchEnvironment.cpp - Environment variables of launchers ---------===//
 
 #include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"

@@ -1,4 +1,4 @@
-//===- NetworkDevice.cpp - The network that gloo uses ---------------------===//
+//===- NetworkDevice.cpp - The network address for gloo -------------------===//
 
 #include "comm/NetworkDevice.h"
 #include "comm/MappedMemory.h"

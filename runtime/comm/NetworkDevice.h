@@ -1,4 +1,4 @@
-//===- NetworkDevice.h - The network that gloo uses --------------*- C++ -*-===//
+//===- NetworkDevice.h - The network address for gloo --------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_NETWORKDEVICE_H
 #define FSDP_RUNTIME_COMM_NETWORKDEVICE_H

@@ -1,4 +1,4 @@
-//===- ProcessWatch.cpp - Whether a process still runs --------------------===//
+//===- ProcessWatch.cpp - Watches whether a process still runs ------------===//
 
 #include "comm/ProcessWatch.h"
 

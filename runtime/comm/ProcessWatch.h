@@ -1,4 +1,4 @@
-//===- ProcessWatch.h - Whether a process still runs -------------*- C++ -*-===//
+//===- ProcessWatch.h - Watches whether a process still runs -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_PROCESSWATCH_H
 #define FSDP_RUNTIME_COMM_PROCESSWATCH_H

@@ -1,4 +1,4 @@
-//===- ServerSocket.h - Where the rendezvous is served -----------*- C++ -*-===//
+//===- ServerSocket.h - The socket of the rendezvous server --- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_SERVERSOCKET_H
 #define FSDP_RUNTIME_COMM_SERVERSOCKET_H

@@ -1,4 +1,4 @@
-//===- StreamingCopy.cpp - Copies of more than a cache ---------------------===//
+//===- StreamingCopy.cpp - Copies that bypass the caches ------------------===//
 
 #include "comm/StreamingCopy.h"
 

@@ -1,4 +1,4 @@
-//===- StreamingCopy.h - Copies of more than a cache -------------*- C++ -*-===//
+//===- StreamingCopy.h - Copies that bypass the caches -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_STREAMINGCOPY_H
 #define FSDP_RUNTIME_COMM_STREAMINGCOPY_H

@@ -1,4 +1,4 @@
-//===- AttentionChoice.cpp - Which kernel computes attention ---------------===//
+//===- AttentionChoice.cpp - Chooses the kernel of an attention -----------===//
 
 #include "cpu/AttentionChoice.h"
 #include "cpu/GemmChoice.h"

@@ -1,4 +1,4 @@
-//===- AttentionChoice.h - Which kernel computes attention -------*- C++ -*-===//
+//===- AttentionChoice.h - Chooses the kernel of an attention - -*- C++ -*-===//
 //
 // FlashAttention replaces torch's operator for attention on a CPU, or its backward, where it gives
 // the same bits in less time. As for matrix products (GemmChoice.h), each distinct call of a plan

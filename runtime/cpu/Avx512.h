@@ -1,4 +1,4 @@
-//===- Avx512.h - What the kernels for AVX-512 share -------------*- C++ -*-===//
+//===- Avx512.h - Helpers of the AVX-512 kernels -------------- -*- C++ -*-===//
 //
 // Functions are compiled for AVX-512 one by one: the rest of the runtime runs on any processor. On
 // other architectures this header has only the vector width.

@@ -1,4 +1,4 @@
-//===- BlockedGemm.cpp - Products of fp32 matrices for AVX-512 -------------===//
+//===- BlockedGemm.cpp - fp32 matrix products with AVX-512 ----------------===//
 
 #include "cpu/BlockedGemm.h"
 #include "cpu/GemmPacking.h"

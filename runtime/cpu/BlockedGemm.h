@@ -1,4 +1,4 @@
-//===- BlockedGemm.h - Products of fp32 matrices for AVX-512 -----*- C++ -*-===//
+//===- BlockedGemm.h - fp32 matrix products with AVX-512 ------ -*- C++ -*-===//
 //
 // A packed, blocked matrix product after Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (ACM TOMS 34(3), 2008), whose order of additions is a parameter: an element of

@@ -1,4 +1,4 @@
-//===- Capability.h - Which instructions kernels may use ---------*- C++ -*-===//
+//===- Capability.h - The instruction set that kernels may use -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CAPABILITY_H
 #define FSDP_RUNTIME_CAPABILITY_H

@@ -1,4 +1,4 @@
-//===- FlashAttention.cpp - Attention in fp32 for AVX-512 ------------------===//
+//===- FlashAttention.cpp - fp32 attention with AVX-512 -------------------===//
 
 #include "cpu/FlashAttention.h"
 #include "cpu/Avx512Exp.h"

@@ -1,4 +1,4 @@
-//===- FlashAttention.h - Attention in fp32 for AVX-512 ----------*- C++ -*-===//
+//===- FlashAttention.h - fp32 attention with AVX-512 --------- -*- C++ -*-===//
 //
 // Scaled dot-product attention and its gradients, after Dao et al., "FlashAttention" (NeurIPS
 // 2022), with the arithmetic of torch's CPU operators _scaled_dot_product_flash_attention_for_cpu

@@ -1,4 +1,4 @@
-//===- GemmChoice.cpp - Which kernel multiplies matrices -------------------===//
+//===- GemmChoice.cpp - Chooses the kernel of a matrix product ------------===//
 
 #include "cpu/GemmChoice.h"
 

@@ -1,4 +1,4 @@
-//===- GemmChoice.h - Which kernel multiplies matrices -----------*- C++ -*-===//
+//===- GemmChoice.h - Chooses the kernel of a matrix product -- -*- C++ -*-===//
 //
 // Torch multiplies fp32 matrices with the BLAS library that it was built with. BlockedGemm replaces
 // the operator where it gives the same bits in less time. When an executor is made, each distinct

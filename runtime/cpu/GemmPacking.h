@@ -1,4 +1,4 @@
-//===- GemmPacking.h - Blocks of matrices, copied or fetched -----*- C++ -*-===//
+//===- GemmPacking.h - Packs and prefetches blocks of matrices -*- C++ -*-===//
 //
 // Preparation of BlockedGemm's operands before they are multiplied: packing in panels, or
 // prefetching into the caches.

@@ -1,4 +1,4 @@
-//===- KernelChoice.h - Kernels in the place of operators --------*- C++ -*-===//
+//===- KernelChoice.h - Chooses kernels that replace operators -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_KERNELCHOICE_H
 #define FSDP_RUNTIME_KERNELCHOICE_H

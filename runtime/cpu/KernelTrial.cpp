@@ -1,4 +1,4 @@
-//===- KernelTrial.cpp - Kernels beside torch's operators ------------------===//
+//===- KernelTrial.cpp - Times kernels and torch's operators --------------===//
 
 #include "cpu/KernelTrial.h"
 

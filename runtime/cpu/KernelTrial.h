@@ -1,4 +1,4 @@
-//===- KernelTrial.h - Kernels beside torch's operators ----------*- C++ -*-===//
+//===- KernelTrial.h - Times kernels and torch's operators ---- -*- C++ -*-===//
 //
 // Tools for the choice of a kernel: random operands, and timed runs of a kernel and of torch's
 // operator.

@@ -1,4 +1,4 @@
-//===- OperatorKernel.h - A kernel in the place of an operator ---*- C++ -*-===//
+//===- OperatorKernel.h - A kernel that replaces an operator -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_OPERATORKERNEL_H
 #define FSDP_RUNTIME_OPERATORKERNEL_H

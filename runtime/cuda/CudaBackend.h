@@ -1,4 +1,4 @@
-//===- CudaBackend.h - What a library for CUDA gives to the runtime -*- C++ -*-===//
+//===- CudaBackend.h - The device library's backend for CUDA -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_CUDABACKEND_H
 #define FSDP_RUNTIME_CUDA_CUDABACKEND_H

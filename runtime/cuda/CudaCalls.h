@@ -1,4 +1,4 @@
-//===- CudaCalls.h - What the backend asks of CUDA, NCCL and torch -*- C++ -*-===//
+//===- CudaCalls.h - Interface to CUDA, NCCL and torch -------- -*- C++ -*-===//
 //
 // The narrowest interface over the CUDA runtime, NCCL and torch's CUDA library: each function is
 // one call of theirs, with its arguments and its result. The backend is written against it, so that

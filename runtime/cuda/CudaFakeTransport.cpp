@@ -1,4 +1,4 @@
-//===- CudaFakeTransport.cpp - Traffic of ranks that are not there --------===//
+//===- CudaFakeTransport.cpp - Fake collectives on a GPU ------------------===//
 
 #include "cuda/CudaFakeTransport.h"
 

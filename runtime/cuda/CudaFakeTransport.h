@@ -1,4 +1,4 @@
-//===- CudaFakeTransport.h - Traffic of ranks that are not there -*- C++ -*-===//
+//===- CudaFakeTransport.h - Fake collectives on a GPU -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H
 #define FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H

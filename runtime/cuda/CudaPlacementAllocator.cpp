@@ -1,4 +1,4 @@
-//===- CudaPlacementAllocator.cpp - Operators allocate where planned ------===//
+//===- CudaPlacementAllocator.cpp - Planned addresses on a GPU ------------===//
 
 #include "cuda/CudaPlacementAllocator.h"
 #include "executor/OperatorAllocations.h"

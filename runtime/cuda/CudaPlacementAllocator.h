@@ -1,4 +1,4 @@
-//===- CudaPlacementAllocator.h - Operators allocate where planned -*- C++ -*-===//
+//===- CudaPlacementAllocator.h - Planned addresses on a GPU -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H
 #define FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H

@@ -1,4 +1,4 @@
-//===- NcclSetup.cpp - Connecting the ranks over NCCL, and their arenas ---===//
+//===- NcclSetup.cpp - Connects the ranks over NCCL, makes their arenas ---===//
 
 #include "comm/CollectiveNames.h"
 #include "comm/Store.h"

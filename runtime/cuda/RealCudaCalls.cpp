@@ -1,4 +1,4 @@
-//===- RealCudaCalls.cpp - The calls themselves ---------------------------===//
+//===- RealCudaCalls.cpp - Calls CUDA, NCCL and torch ---------------------===//
 
 #include "cuda/RealCudaCalls.h"
 #include "comm/Exceptions.h"

@@ -1,4 +1,4 @@
-//===- TorchDraws.cpp - Numbers of random operators on a GPU --------------===//
+//===- TorchDraws.cpp - Random numbers of operators on a GPU --------------===//
 
 #include "cuda/TorchDraws.h"
 

@@ -1,4 +1,4 @@
-//===- TorchDraws.h - Numbers of random operators on a GPU ------*- C++ -*-===//
+//===- TorchDraws.h - Random numbers of operators on a GPU ---- -*- C++ -*-===//
 //
 // Torch's random operators ask the default generator of their device for a Philox seed and offset.
 // During a draw the generator has a state made here, with the draw's seed and offset 0. For

@@ -1,4 +1,4 @@
-//===- FilesByShape.cpp - Which shape a file's samples have ---------------===//
+//===- FilesByShape.cpp - Assigns data files to shapes of samples ---------===//
 
 #include "data/SampleFile.h"
 

@@ -1,4 +1,4 @@
-//===- IndexUses.cpp - Inputs that number rows of a table ------------------===//
+//===- IndexUses.cpp - Checks of inputs that are indices ------------------===//
 
 #include "data/IndexUses.h"
 #include "DType.h"

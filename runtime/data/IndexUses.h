@@ -1,4 +1,4 @@
-//===- IndexUses.h - Inputs that number rows of a table ----------*- C++ -*-===//
+//===- IndexUses.h - Checks of inputs that are indices -------- -*- C++ -*-===//
 //
 // Tokens are indices: an embedding's input selects its rows, a loss's target selects its classes.
 // An index out of range is found on the host, before an operator reads it: on a device it would end

@@ -1,4 +1,4 @@
-//===- SampleOrder.cpp - Which samples a rank reads at a step -------------===//
+//===- SampleOrder.cpp - The samples that a rank reads at a step ----------===//
 
 #include "data/SampleOrder.h"
 

@@ -1,4 +1,4 @@
-//===- SampleOrder.h - Which samples a rank reads at a step ------*- C++ -*-===//
+//===- SampleOrder.h - The samples that a rank reads at a step -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_SAMPLEORDER_H
 #define FSDP_RUNTIME_SAMPLEORDER_H

@@ -1,4 +1,4 @@
-//===- TokenHeader.cpp - What a file of tokens says of itself -------------===//
+//===- TokenHeader.cpp - The header of a token file -----------------------===//
 
 #include "data/TokenHeader.h"
 

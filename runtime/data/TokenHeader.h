@@ -1,4 +1,4 @@
-//===- TokenHeader.h - What a file of tokens says of itself ------*- C++ -*-===//
+//===- TokenHeader.h - The header of a token file ------------- -*- C++ -*-===//
 //
 // Files of llm.c (dev/data/data_common.py, write_datafile) and its descendants begin with 256
 // numbers of 32 bits: a magic number, a version and the number of tokens. Version 1 of 20240520 has

@@ -1,4 +1,4 @@
-//===- TokenReader.cpp - Samples of a file of tokens ----------------------===//
+//===- TokenReader.cpp - Samples of a token file --------------------------===//
 
 #include "DType.h"
 #include "checkpoint/SafetensorsReader.h"

@@ -1,4 +1,4 @@
-//===- EntryTimes.h - When a step's entries ran -----------------*- C++ -*-===//
+//===- EntryTimes.h - Measures when a step's entries run ------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYTIMES_H
 #define FSDP_RUNTIME_ENTRYTIMES_H

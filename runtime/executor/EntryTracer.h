@@ -1,4 +1,4 @@
-//===- EntryTracer.h - Told when a step's entries run -----------*- C++ -*-===//
+//===- EntryTracer.h - Callbacks when a step's entries run ---- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYTRACER_H
 #define FSDP_RUNTIME_ENTRYTRACER_H

@@ -1,4 +1,4 @@
-//===- FakeRun.h - A run whose other ranks are not there ---------*- C++ -*-===//
+//===- FakeRun.h - Options of a run without peers ------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_FAKERUN_H
 #define FSDP_RUNTIME_FAKERUN_H

@@ -1,4 +1,4 @@
-//===- InputStaging.h - A step's inputs on their way to a device -*- C++ -*-===//
+//===- InputStaging.h - Copies a step's inputs to a device ---- -*- C++ -*-===//
 //
 // The host fills host memory. A separate stream copies it to a staging buffer on the device while
 // earlier steps still run. The compute stream copies it from there to the addresses at which the

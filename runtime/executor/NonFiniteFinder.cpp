@@ -1,4 +1,4 @@
-//===- NonFiniteFinder.cpp - Where numbers cease to be finite -------------===//
+//===- NonFiniteFinder.cpp - Finds the origin of NaN and Inf --------------===//
 
 #include "executor/NonFiniteFinder.h"
 #include "DType.h"

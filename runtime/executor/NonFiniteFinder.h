@@ -1,4 +1,4 @@
-//===- NonFiniteFinder.h - Where numbers cease to be finite ------*- C++ -*-===//
+//===- NonFiniteFinder.h - Finds the origin of NaN and Inf ---- -*- C++ -*-===//
 //
 // Checks the operands and results of each entry of a step, and remembers the origin of NaN and Inf.
 // Inf in a value is no fault by itself: masks contain it. A step is spoiled if its loss, this

@@ -1,4 +1,4 @@
-//===- OperatorAllocations.cpp - What operators allocate, and where --------===//
+//===- OperatorAllocations.cpp - Allocations of operators -----------------===//
 
 #include "executor/OperatorAllocations.h"
 

@@ -1,4 +1,4 @@
-//===- OperatorAllocations.h - What operators allocate, and where -*- C++ -*-===//
+//===- OperatorAllocations.h - Allocations of operators ------- -*- C++ -*-===//
 //
 // While an operator of a plan runs, the placement allocators (of a CPU: PlacementAllocator.h, of
 // CUDA devices: cuda/CudaPlacementAllocator.h) ask here for each allocation's planned address, so

@@ -1,4 +1,4 @@
-//===- OperatorLibrary.cpp - Operators that torch does not have -----------===//
+//===- OperatorLibrary.cpp - Libraries with further operators -------------===//
 
 #include "executor/OperatorLibrary.h"
 

@@ -1,4 +1,4 @@
-//===- OperatorLibrary.h - Operators that torch does not have ----*- C++ -*-===//
+//===- OperatorLibrary.h - Libraries with further operators --- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_OPERATORLIBRARY_H
 #define FSDP_RUNTIME_OPERATORLIBRARY_H

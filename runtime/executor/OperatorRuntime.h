@@ -1,4 +1,4 @@
-//===- OperatorRuntime.h - What operators need of a device -------*- C++ -*-===//
+//===- OperatorRuntime.h - A device's services for operators -- -*- C++ -*-===//
 //
 // The services of a device for the executor, beside streams, events and memory: the device of
 // tensors, the placement of allocations, random numbers and the optimizer's updates. One per

@@ -1,4 +1,4 @@
-//===- PlacementAllocator.cpp - Operators allocate where planned -----------===//
+//===- PlacementAllocator.cpp - Planned addresses on a CPU ----------------===//
 
 #include "executor/PlacementAllocator.h"
 

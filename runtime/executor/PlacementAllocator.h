@@ -1,4 +1,4 @@
-//===- PlacementAllocator.h - Operators allocate where planned --*- C++ -*-===//
+//===- PlacementAllocator.h - Planned addresses on a CPU ------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PLACEMENTALLOCATOR_H
 #define FSDP_RUNTIME_PLACEMENTALLOCATOR_H

@@ -1,4 +1,4 @@
-//===- PrepareStepProgram.cpp - What a plan's entries run -----------------===//
+//===- PrepareStepProgram.cpp - Resolves a plan's entries -----------------===//
 //
 // Resolves each entry of a plan once: operators, argument stacks, addresses, updates.
 // StepProgram.cpp walks the entries.

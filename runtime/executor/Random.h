@@ -1,4 +1,4 @@
-//===- Random.h - Numbers of a random operator -------------------*- C++ -*-===//
+//===- Random.h - Random numbers of an operator --------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_RANDOM_H
 #define FSDP_RUNTIME_RANDOM_H

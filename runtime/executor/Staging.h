@@ -1,4 +1,4 @@
-//===- Staging.h - What the host gives a device for each step ----*- C++ -*-===//
+//===- Staging.h - Copies data from the host for each step ---- -*- C++ -*-===//
 //
 // The host fills memory that the device reads asynchronously, and a stream copies it to the
 // addresses at which the step reads it. The host's memory has a slot per step that may be in

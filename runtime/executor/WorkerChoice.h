@@ -1,4 +1,4 @@
-//===- WorkerChoice.h - Who runs a collective --------------------*- C++ -*-===//
+//===- WorkerChoice.h - Which thread runs a collective -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_WORKERCHOICE_H
 #define FSDP_RUNTIME_WORKERCHOICE_H

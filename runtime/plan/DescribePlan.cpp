@@ -1,4 +1,4 @@
-//===- DescribePlan.cpp - What a plan holds, for people --------------------===//
+//===- DescribePlan.cpp - Describes a plan for people ---------------------===//
 
 #include "DType.h"
 #include "plan/NormType.h"

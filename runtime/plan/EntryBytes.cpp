@@ -1,4 +1,4 @@
-//===- EntryBytes.cpp - Which bytes an entry overwrites --------------------===//
+//===- EntryBytes.cpp - The bytes that an entry reads and writes ----------===//
 
 #include "plan/EntryBytes.h"
 #include "DType.h"

@@ -1,4 +1,4 @@
-//===- EntryBytes.h - Which bytes an entry overwrites -----------*- C++ -*-===//
+//===- EntryBytes.h - The bytes that an entry reads and writes -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYBYTES_H
 #define FSDP_RUNTIME_ENTRYBYTES_H

@@ -1,4 +1,4 @@
-//===- Fingerprint.cpp - A number that tells plans apart ------------------===//
+//===- Fingerprint.cpp - A hash that identifies a plan --------------------===//
 
 #include "plan/Fingerprint.h"
 #include "Hash.h"

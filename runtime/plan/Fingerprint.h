@@ -1,4 +1,4 @@
-//===- Fingerprint.h - A number that tells plans apart -----------*- C++ -*-===//
+//===- Fingerprint.h - A hash that identifies a plan ---------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_FINGERPRINT_H
 #define FSDP_RUNTIME_FINGERPRINT_H

@@ -1,4 +1,4 @@
-//===- NormType.h - Which norm gradients have --------------------*- C++ -*-===//
+//===- NormType.h - Parts of a norm of gradients -------------- -*- C++ -*-===//
 //
 // A norm is computed in parts, over any cut of the gradients: the sum of squares for norm 2, the
 // sum of absolute values for norm 1, the largest absolute value for norm inf, in double.

@@ -1,4 +1,4 @@
-//===- PlanChecks.h - What the checks of a plan's tables share ---*- C++ -*-===//
+//===- PlanChecks.h - Shared checks of a plan's tables -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PLANCHECKS_H
 #define FSDP_RUNTIME_PLANCHECKS_H

@@ -1,4 +1,4 @@
-//===- PlanMemory.h - What a rank's memory is for ----------------*- C++ -*-===//
+//===- PlanMemory.h - A rank's memory by use ------------------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PLANMEMORY_H
 #define FSDP_RUNTIME_PLANMEMORY_H

@@ -1,4 +1,4 @@
-//===- Saturate.h - Products and sums of any numbers -------------*- C++ -*-===//
+//===- Saturate.h - Products and sums without overflow -------- -*- C++ -*-===//
 //
 // Sizes, strides and counts of a plan may be any numbers until validatePlan has compared the
 // resulting ranges with the arena. A result that overflows becomes the largest number, which

@@ -1,4 +1,4 @@
-//===- ValidateClipping.cpp - How a plan clips gradients ------------------===//
+//===- ValidateClipping.cpp - Checks the clipping of a plan ---------------===//
 
 #include "plan/ValidateClipping.h"
 #include "plan/NormType.h"

@@ -1,4 +1,4 @@
-//===- ValidateClipping.h - How a plan clips gradients -----------*- C++ -*-===//
+//===- ValidateClipping.h - Checks the clipping of a plan ----- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_VALIDATECLIPPING_H
 #define FSDP_RUNTIME_VALIDATECLIPPING_H

@@ -1,4 +1,4 @@
-//===- ValidateEntries.cpp - The entries of a plan are consistent ----------===//
+//===- ValidateEntries.cpp - Checks the entries of a plan -----------------===//
 
 #include "plan/ValidateEntries.h"
 

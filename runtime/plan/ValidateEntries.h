@@ -1,4 +1,4 @@
-//===- ValidateEntries.h - The entries of a plan ----------------*- C++ -*-===//
+//===- ValidateEntries.h - Checks the entries of a plan ------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_VALIDATEENTRIES_H
 #define FSDP_RUNTIME_VALIDATEENTRIES_H

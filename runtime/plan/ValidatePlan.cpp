@@ -1,4 +1,4 @@
-//===- ValidatePlan.cpp - A plan's tables are consistent -------------------===//
+//===- ValidatePlan.cpp - Checks a plan's tables --------------------------===//
 
 #include "DType.h"
 #include "plan/PlanChecks.h"

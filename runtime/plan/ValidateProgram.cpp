@@ -1,4 +1,4 @@
-//===- ValidateProgram.cpp - Steps over one state --------------------------===//
+//===- ValidateProgram.cpp - Checks that plans share one state ------------===//
 
 #include "plan/ValidateProgram.h"
 #include "DType.h"

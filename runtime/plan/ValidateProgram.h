@@ -1,4 +1,4 @@
-//===- ValidateProgram.h - Steps over one state ------------------*- C++ -*-===//
+//===- ValidateProgram.h - Checks that plans share one state -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_VALIDATEPROGRAM_H
 #define FSDP_RUNTIME_VALIDATEPROGRAM_H

@@ -1,4 +1,4 @@
-//===- BackgroundWork.h - Work beside the steps ------------------*- C++ -*-===//
+//===- BackgroundWork.h - A job on a thread of its own -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_BACKGROUNDWORK_H
 #define FSDP_RUNTIME_BACKGROUNDWORK_H

@@ -1,4 +1,4 @@
-//===- CheckpointSaver.cpp - Checkpoints beside the steps -----------------===//
+//===- CheckpointSaver.cpp - Saves checkpoints while steps go on ----------===//
 
 #include "train/CheckpointSaver.h"
 #include "checkpoint/CheckpointFolder.h"

@@ -1,4 +1,4 @@
-//===- CheckpointSaver.h - Checkpoints beside the steps ----------*- C++ -*-===//
+//===- CheckpointSaver.h - Saves checkpoints while steps go on -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CHECKPOINTSAVER_H
 #define FSDP_RUNTIME_CHECKPOINTSAVER_H

@@ -1,4 +1,4 @@
-//===- Checkpoints.cpp - Going on from a checkpoint -----------------------===//
+//===- Checkpoints.cpp - Resumes from a checkpoint ------------------------===//
 
 #include "train/Checkpoints.h"
 #include "checkpoint/CheckpointFolder.h"

@@ -1,4 +1,4 @@
-//===- Checkpoints.h - Going on from a checkpoint ----------------*- C++ -*-===//
+//===- Checkpoints.h - Resumes from a checkpoint -------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CHECKPOINTS_H
 #define FSDP_RUNTIME_CHECKPOINTS_H

@@ -1,4 +1,4 @@
-//===- ChooseProgram.cpp - Which mesh a run is of -------------------------===//
+//===- ChooseProgram.cpp - Which program a run takes ----------------------===//
 
 #include "train/ChooseProgram.h"
 

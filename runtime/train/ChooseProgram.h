@@ -1,4 +1,4 @@
-//===- ChooseProgram.h - Which mesh a run is of ------------------*- C++ -*-===//
+//===- ChooseProgram.h - Which program a run takes ------------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CHOOSEPROGRAM_H
 #define FSDP_RUNTIME_CHOOSEPROGRAM_H

@@ -1,4 +1,4 @@
-//===- CommandLineChecks.cpp - Which flags go together --------------------===//
+//===- CommandLineChecks.cpp - Checks of flags and their combinations -----===//
 
 #include "checkpoint/WeightsFiles.h"
 #include "data/SampleFile.h"

@@ -1,4 +1,4 @@
-//===- CommandLineFlags.cpp - The flags and their texts -------------------===//
+//===- CommandLineFlags.cpp - The flags and their help texts --------------===//
 
 #include "plan/NormType.h"
 #include "plan/ProgramPlans.h"

@@ -1,4 +1,4 @@
-//===- Console.cpp - What rank 0 tells a person ---------------------------===//
+//===- Console.cpp - Progress on standard output --------------------------===//
 
 #include "train/Console.h"
 #include "plan/PlanMemory.h"

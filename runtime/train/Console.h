@@ -1,4 +1,4 @@
-//===- Console.h - What rank 0 tells a person --------------------*- C++ -*-===//
+//===- Console.h - Progress on standard output ---------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CONSOLE_H
 #define FSDP_RUNTIME_CONSOLE_H

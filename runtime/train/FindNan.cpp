@@ -1,4 +1,4 @@
-//===- FindNan.cpp - What --find-nan tells --------------------------------===//
+//===- FindNan.cpp - The error of --find-nan ------------------------------===//
 
 #include "train/FindNan.h"
 

@@ -1,4 +1,4 @@
-//===- FindNan.h - What --find-nan tells -------------------------*- C++ -*-===//
+//===- FindNan.h - The error of --find-nan -------------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_FINDNAN_H
 #define FSDP_RUNTIME_FINDNAN_H

@@ -1,4 +1,4 @@
-//===- Launch.cpp - How the ranks of a run come to be ---------------------===//
+//===- Launch.cpp - How the ranks of a run are started --------------------===//
 
 #include "train/Launch.h"
 #include "train/ChooseProgram.h"

@@ -1,4 +1,4 @@
-//===- Launch.h - How the ranks of a run come to be --------------*- C++ -*-===//
+//===- Launch.h - How the ranks of a run are started ---------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_LAUNCH_H
 #define FSDP_RUNTIME_LAUNCH_H

@@ -1,4 +1,4 @@
-//===- OpenRun.cpp - What a run opens before its first step ---------------===//
+//===- OpenRun.cpp - Opens files and executor before the first step -------===//
 
 #include "checkpoint/CheckpointFolder.h"
 #include "fsdp/Files/SameFile.h"

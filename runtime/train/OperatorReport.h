@@ -1,4 +1,4 @@
-//===- OperatorReport.h - What --operator-report writes ----------*- C++ -*-===//
+//===- OperatorReport.h - Writes --operator-report ------------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_OPERATORREPORT_H
 #define FSDP_RUNTIME_OPERATORREPORT_H

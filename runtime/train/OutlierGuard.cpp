@@ -1,4 +1,4 @@
-//===- OutlierGuard.cpp - Steps that are unlike those before --------------===//
+//===- OutlierGuard.cpp - Finds steps that are outliers -------------------===//
 
 #include "train/OutlierGuard.h"
 

@@ -1,4 +1,4 @@
-//===- OutlierGuard.h - Steps that are unlike those before -------*- C++ -*-===//
+//===- OutlierGuard.h - Finds steps that are outliers --------- -*- C++ -*-===//
 //
 // As llm.c's outlier detector (llmc/outlier_detector.h): the z-score of a value is its distance
 // from the mean of the 128 values before it, in standard deviations of these. A step whose update

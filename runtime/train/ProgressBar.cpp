@@ -1,4 +1,4 @@
-//===- ProgressBar.cpp - A line that is drawn again and again -------------===//
+//===- ProgressBar.cpp - A progress bar on a terminal ---------------------===//
 
 #include "train/ProgressBar.h"
 

@@ -1,4 +1,4 @@
-//===- ProgressBar.h - A line that is drawn again and again ------*- C++ -*-===//
+//===- ProgressBar.h - A progress bar on a terminal ----------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PROGRESSBAR_H
 #define FSDP_RUNTIME_PROGRESSBAR_H

@@ -1,4 +1,4 @@
-//===- ResumedOptions.cpp - What a checkpoint says of its run -------------===//
+//===- ResumedOptions.cpp - Options from a checkpoint ---------------------===//
 
 #include "train/ResumedOptions.h"
 #include "plan/Fingerprint.h"

@@ -1,4 +1,4 @@
-//===- ResumedOptions.h - What a checkpoint says of its run ------*- C++ -*-===//
+//===- ResumedOptions.h - Options from a checkpoint ----------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_RESUMEDOPTIONS_H
 #define FSDP_RUNTIME_RESUMEDOPTIONS_H

@@ -1,4 +1,4 @@
-//===- StepRunner.h - A plan, its data and what runs it ----------*- C++ -*-===//
+//===- StepRunner.h - A plan with its data and executor ------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_STEPRUNNER_H
 #define FSDP_RUNTIME_STEPRUNNER_H

@@ -1,4 +1,4 @@
-//===- StepTrace.cpp - What a step did when -------------------------------===//
+//===- StepTrace.cpp - The timeline of a step -----------------------------===//
 
 #include "train/StepTrace.h"
 #include "fsdp/Files/OutputFile.h"

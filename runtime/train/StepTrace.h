@@ -1,4 +1,4 @@
-//===- StepTrace.h - What a step did when -----------------------*- C++ -*-===//
+//===- StepTrace.h - The timeline of a step ------------------- -*- C++ -*-===//
 //
 // Notes when each entry of one step begins and ends on its stream, and writes a trace of the same
 // form as the compiler's trace of the simulated step (lib/Explain/Trace.cpp), so that the two can

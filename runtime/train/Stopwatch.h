@@ -1,4 +1,4 @@
-//===- Stopwatch.h - How long a block takes ----------------------*- C++ -*-===//
+//===- Stopwatch.h - Measures the time of a block ------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_STOPWATCH_H
 #define FSDP_RUNTIME_STOPWATCH_H

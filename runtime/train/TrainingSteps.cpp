@@ -1,4 +1,4 @@
-//===- TrainingSteps.cpp - The steps that train, by shape -----------------===//
+//===- TrainingSteps.cpp - Training steps by shape of samples -------------===//
 
 #include "train/TrainingSteps.h"
 #include "plan/ProgramPlans.h"

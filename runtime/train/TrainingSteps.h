@@ -1,4 +1,4 @@
-//===- TrainingSteps.h - The steps that train, by shape ----------*- C++ -*-===//
+//===- TrainingSteps.h - Training steps by shape of samples --- -*- C++ -*-===//
 //
 // A program has a training plan for each shape of samples. All plans run over one arena, and each
 // step of the run is a step of one plan. ShapeOrder chooses it, on every rank by itself.

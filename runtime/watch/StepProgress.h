@@ -1,4 +1,4 @@
-//===- StepProgress.h - How far a rank is in its plan -----------*- C++ -*-===//
+//===- StepProgress.h - A rank's progress in its plan --------- -*- C++ -*-===//
 //
 // Keeps for every stream which of its plan entries was issued, started and completed last. Streams
 // of a device write their progress into memory that the host reads (Stream::mark), in a replayed

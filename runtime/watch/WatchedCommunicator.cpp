@@ -1,4 +1,4 @@
-//===- WatchedCommunicator.cpp - Notes what a step's collectives do -------===//
+//===- WatchedCommunicator.cpp - Tracks the progress of collectives -------===//
 
 #include "watch/WatchedCommunicator.h"
 #include "DType.h"

@@ -1,4 +1,4 @@
-//===- WatchedCommunicator.h - Notes what a step's collectives do -*- C++ -*-===//
+//===- WatchedCommunicator.h - Tracks the progress of collectives -*- C++ -*-===//
 //
 // Passes every call on to another communicator and notes in a StepProgress when each collective of
 // the plan is issued, starts and completes: on the host if the call blocks, on the lane's stream if

@@ -1,4 +1,4 @@
-//===- fsdp-checkpoint.cpp - Look at checkpoints and convert them ---------===//
+//===- fsdp-checkpoint.cpp - Lists, verifies and converts checkpoints -----===//
 
 #include "Conversion.h"
 #include "TensorValues.h"

@@ -1,4 +1,4 @@
-//===- Fits.cpp - Whether a step fits a device's memory, and how ----------===//
+//===- Fits.cpp - Whether a step fits a device's memory -------------------===//
 
 #include "Fits.h"
 

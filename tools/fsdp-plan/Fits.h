@@ -1,4 +1,4 @@
-//===- Fits.h - Whether a step fits a device's memory, and how --*- C++ -*-===//
+//===- Fits.h - Whether a step fits a device's memory --------- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_PLAN_FITS_H
 #define FSDP_TOOLS_PLAN_FITS_H

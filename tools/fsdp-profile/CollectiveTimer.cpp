@@ -1,4 +1,4 @@
-//===- CollectiveTimer.cpp - How long the ranks take together ---------------===//
+//===- CollectiveTimer.cpp - Times the work of all ranks ------------------===//
 
 #include "CollectiveTimer.h"
 

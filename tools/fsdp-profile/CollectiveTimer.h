@@ -1,4 +1,4 @@
-//===- CollectiveTimer.h - How long the ranks take together -------*- C++ -*-===//
+//===- CollectiveTimer.h - Times the work of all ranks -------- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_PROFILE_COLLECTIVETIMER_H
 #define FSDP_TOOLS_PROFILE_COLLECTIVETIMER_H

@@ -1,4 +1,4 @@
-//===- ContentionProfiler.cpp - Collectives beside other work ---------------===//
+//===- ContentionProfiler.cpp - Measures contention of collectives --------===//
 
 #include "NetworkProfiler.h"
 

@@ -1,4 +1,4 @@
-//===- CopyProfiler.cpp - What copies cost out of caches --------------------===//
+//===- CopyProfiler.cpp - Measures copies of uncached memory --------------===//
 
 #include "CopyProfiler.h"
 

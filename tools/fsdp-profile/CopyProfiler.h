@@ -1,4 +1,4 @@
-//===- CopyProfiler.h - What copies cost out of caches ------------*- C++ -*-===//
+//===- CopyProfiler.h - Measures copies of uncached memory ---- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_PROFILE_COPYPROFILER_H
 #define FSDP_TOOLS_PROFILE_COPYPROFILER_H

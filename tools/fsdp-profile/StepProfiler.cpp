@@ -1,4 +1,4 @@
-//===- StepProfiler.cpp - How long each call of a step takes ----------------===//
+//===- StepProfiler.cpp - Measures each call of a step --------------------===//
 
 #include "StepProfiler.h"
 

@@ -1,4 +1,4 @@
-//===- StepProfiler.h - How long each call of a step takes --------*- C++ -*-===//
+//===- StepProfiler.h - Measures each call of a step ---------- -*- C++ -*-===//
 //
 // Runs the step with the training binary's executor, arena, kernels and optimizer, step after step
 // in program order, and measures each entry. So operands are as cold in caches as in training.

@@ -1,4 +1,4 @@
-//===- fsdp-reduce.cpp - Make a failing step small -------------------------===//
+//===- fsdp-reduce.cpp - Reduces a failing step ---------------------------===//
 
 #include "../FatalErrors.h"
 #include "../LlvmOptions.h"

@@ -1,4 +1,4 @@
-//===- context.h - What c10d's gloo header needs of gloo ---------*- C++ -*-===//
+//===- context.h - Declarations of gloo for c10d's header ----- -*- C++ -*-===//
 //
 // libtorch_cpu contains gloo and exports c10d::ProcessGroupGloo, but torch's package lacks gloo's
 // headers, which c10d's header includes. These files declare the names that c10d's header uses, and
