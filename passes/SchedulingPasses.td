@@ -76,9 +76,9 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
 
     Deterministic: the same module, seed and budget give the same schedule on every machine.
 
-    Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no
-    schedule is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Chunked`, `Gathers`, `GatherLaunches`, `Reductions`,
-    `ReductionLaunches`, `PeakLiveBytes`.
+    Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no schedule
+    is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Chunked`,
+    `Gathers`, `GatherLaunches`, `Reductions`, `ReductionLaunches`, `PeakLiveBytes`.
 
     Why: hooks know neither the rest of the step nor how much memory there is; a compiler knows both.
   }];

@@ -18,7 +18,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     mesh: {dp: 4}                         # or {replicate: 2, shard: 4}
     layout: per-param                     # or flat, the default
     prefetch: fsdp2                       # or none
-    reshard_after_forward: none           # of groups that do not say; true, false, none, auto or a number
+    reshard_after_forward: none           # for groups without their own: true, false, none, auto or a number
     groups:
       - modules: ["layers.*"]             # one group per matching module
         reshard_after_forward: true
@@ -26,10 +26,10 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
         mesh: {replicate: 2, shard: 2}    # of this group: another one of as many ranks
       - together: ["norm", "lm_head"]     # one group of several modules
     root: {reshard_after_forward: none}
-    split_root: false                     # the default, but where schedules are searched for
-    optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
+    split_root: false                     # the default, except with a searched schedule
+    optimizer: {name: adamw, lr: 1.0e-3}  # replaces the captured one
     mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
-    gradient_divide_factor: 8             # of groups that do not say; default: all ranks
+    gradient_divide_factor: 8             # for groups without their own; default: all ranks
     force_sum_reduction_for_comms: true   # likewise; default: false
     shard_placement: {"**.wo.weight": 1}  # likewise; a dimension, or largest; default: 0
     ```
@@ -209,11 +209,11 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
            [{::llvm::cl::values(
              clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
              clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap",
-                        "what costs about as much to compute as to read"),
+                        "results that cost about as much to compute as to read"),
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected",
                         "of blocks, all but the operators `keep`"),
              clEnumValN(::fsdp::RecomputePolicy::Full, "full",
-                        "of blocks, all but what enters them"))}]>,
+                        "of blocks, all but their inputs"))}]>,
     ListOption<"blockPatterns", "blocks", "std::string",
                "Modules of groups that are blocks, as layers.*; default all">,
     ListOption<"keep", "keep", "std::string",
@@ -281,7 +281,7 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Auto",
            "What the backward recomputes in groups without a policy of their own",
            [{::llvm::cl::values(
-             clEnumValN(::fsdp::RecomputePolicy::Auto, "auto", "what is fastest and fits"),
+             clEnumValN(::fsdp::RecomputePolicy::Auto, "auto", "the fastest choice that fits"),
              clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
              clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap", "as in fsdp-recompute"),
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected", "likewise"),
