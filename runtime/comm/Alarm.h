@@ -28,8 +28,8 @@ struct RollCall {
 class Alarm {
 public:
   /// Throws c10d's exceptions. The store outlives the object. `servesStore`: the store ends with
-  /// this rank's process, so the destructor waits a moment until the other ranks have heard the
-  /// reason, whichever rank told it.
+  /// this rank's process, so tell() waits a moment until the other ranks have heard the reason,
+  /// whichever rank told it.
   Alarm(Store &store, unsigned rank, unsigned size, unsigned numLanes, bool servesStore);
   ~Alarm();
   Alarm(const Alarm &) = delete;
