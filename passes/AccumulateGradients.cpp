@@ -20,8 +20,8 @@ using aten::Phase;
 
 namespace {
 
-/// Repeats the step of one microbatch. What is declared or read once serves all of them: constants,
-/// parameters, and buffers as the step finds them.
+/// Repeats the step of one microbatch. All microbatches share constants, parameters, and the
+/// initial values of buffers.
 class Repeater {
 public:
   Repeater(Step &step, int64_t microbatches)
@@ -33,7 +33,7 @@ private:
   LogicalResult divideLoss();
   void repeat(int64_t microbatch);
   Operation *clone(Operation *op, int64_t microbatch);
-  /// Buffers that `microbatch` has written are read by the next one as it left them.
+  /// Makes the next microbatch read the buffers as `microbatch` has written them.
   void passBuffersOn(int64_t microbatch);
   CallOp call(StringRef callee, ValueRange operands, ArrayRef<Attribute> arguments, Phase phase,
               int64_t microbatch);
@@ -41,12 +41,12 @@ private:
   Step &step;
   const int64_t count;
   OpBuilder builder;
-  SmallVector<Operation *> body; // what each microbatch repeats, in order
+  SmallVector<Operation *> body; // the operations that each microbatch repeats, in order
   SmallVector<ReadOp> bufferReads;
-  SmallVector<WriteOp> writes; // of the microbatch that was made last
+  SmallVector<WriteOp> writes; // of the latest microbatch
   Operation *end = nullptr;    // the first update, or the terminator
   Operation *terminator = nullptr;
-  IRMapping mapping; // from the first microbatch to the one that was made last
+  IRMapping mapping; // from the first microbatch to the latest
   int64_t numDraws = 0;
 };
 
@@ -75,7 +75,7 @@ LogicalResult Repeater::collect() {
       writes.push_back(write);
     body.push_back(&op);
   }
-  // What all microbatches use is made before the first.
+  // Shared operations move before the first microbatch.
   auto shared = llvm::filter_to_vector(
       llvm::map_range(block, [](Operation &op) { return &op; }),
       [](Operation *op) { return isa<aten::ConstantOp, ReadOp, InputOp>(op); });
@@ -94,7 +94,7 @@ CallOp Repeater::call(StringRef callee, ValueRange operands, ArrayRef<Attribute>
                         scope, /*rng=*/nullptr, /*offsets=*/nullptr);
 }
 
-/// `loss / M` before the backward, as people write it: its gradient is 1 / M.
+/// Adds `loss / M` before the backward, as users write it; the gradient of the loss becomes 1 / M.
 LogicalResult Repeater::divideLoss() {
   MLIRContext *context = builder.getContext();
   Value loss = terminator->getOperand(0);
@@ -159,7 +159,8 @@ void Repeater::repeat(int64_t microbatch) {
   for (Operation *op : body)
     if (auto write = dyn_cast<WriteOp>(clone(op, microbatch)))
       writes.push_back(write);
-  // Only what the last microbatch leaves is written; the first one's are still to be cloned.
+  // Only the last microbatch writes buffers. The writes of the first one are still needed for
+  // cloning.
   if (microbatch > 1)
     for (WriteOp write : replaced)
       write.erase();
@@ -192,8 +193,8 @@ LogicalResult Repeater::run(bool isMean) {
 // 1F1B
 //===----------------------------------------------------------------------===//
 
-/// Sorts what runs before the updates by units. Inside of a unit the order stays. The final writes
-/// of buffers stay behind all units.
+/// Sorts the operations before the updates by unit, and keeps their order within a unit. The final
+/// writes of buffers stay after all units.
 static LogicalResult interleave(Step &step) {
   FailureOr<Stages> stages = Stages::find(step);
   if (failed(stages))
@@ -203,7 +204,8 @@ static LogicalResult interleave(Step &step) {
     int64_t unit;
   };
   SmallVector<Placed> placed;
-  SmallVector<int64_t> before(step.getMicrobatches()); // by microbatch: the unit of the last call
+  // For each microbatch, the unit of the last call.
+  SmallVector<int64_t> before(step.getMicrobatches());
   Operation *end = step.getBody().getTerminator();
   for (Operation &op : step.getBody()) {
     if (isa<UpdateOp>(op)) {

@@ -1,7 +1,7 @@
 //===- ChooseRecompute.cpp - How much to recompute ------------------------===//
 //
-// Asks for a choice under the memory cap (RecomputeUnderCap.cpp) or without one
-// (RecomputeWithoutCap.cpp), recomputes so, and records why.
+// Lets RecomputeUnderCap.cpp or RecomputeWithoutCap.cpp choose policies, runs fsdp-recompute with
+// them, and records the reasons.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,16 +40,17 @@ private:
   void recordActivations(Step &step, StringRef reason);
   void offloadStates(Step &step, StringRef why);
 
-  int64_t numBlocks = 0;                  // of which the policy is free
+  int64_t numBlocks = 0;                  // whose policy this pass chooses
   SmallVector<RecomputePolicyAttr> asked; // by group
-  SmallVector<GroupOp> freed;             // whose policy is left to this pass
+  SmallVector<GroupOp> freed;             // whose policy this pass chooses
 };
 
 } // namespace
 
-/// What an arena may have where the user says nothing; none where the device's memory is unknown.
+/// The limit of the arena if the user gives no cap; none if the device's memory is unknown.
 static std::optional<int64_t> getDeviceBytes(ModuleOp module, const cost::CostModel &costs) {
-  constexpr int64_t kUnknownPart = 32; // of the memory, for temporaries that nothing has measured
+  // 1 / kUnknownPart of the memory is for temporaries if no profile has measured them.
+  constexpr int64_t kUnknownPart = 32;
   if (costs.getMemoryBytes() == 0)
     return std::nullopt;
   const cost::Temporaries temporaries = cost::findTemporaries(module, costs);
@@ -76,8 +77,8 @@ void ChooseRecomputePass::announce(const RecomputeChoice &choice) {
     module.emitRemark("optimizer state is on the host between updates: ") << chosen.whyOffloaded;
 }
 
-/// Until restoreRequests() groups of which the policy may be chosen say nothing of it, and the
-/// others what the user does of them or of the step.
+/// Removes the policy from groups whose policy is to be chosen, and writes the user's policy, of
+/// the group or of the step, into the others. restoreRequests() undoes this.
 void ChooseRecomputePass::freeGroups(Step &step) {
   for (GroupOp group : step.groups) {
     asked.push_back(group.getRecomputeAttr());
@@ -102,7 +103,7 @@ void ChooseRecomputePass::restoreRequests(Step &step) {
   }
 }
 
-/// Why `auto` is a name of `cheap` where nothing is searched for.
+/// The reason why `auto` means `cheap` if no schedule is searched for.
 static StringRef explainCheap(Step &step, bool isLimited) {
   if (!isLimited)
     return "without a memory cap, or a device whose memory is known, auto means cheap";
@@ -111,7 +112,7 @@ static StringRef explainCheap(Step &step, bool isLimited) {
   return "for the root group, which is no block, auto means cheap";
 }
 
-/// In all groups that were freed, or in those that ask for it themselves.
+/// Records the reason in all freed groups, or only in those that ask for `auto` themselves.
 void ChooseRecomputePass::recordRecomputation(StringRef reason, bool isOfAll) {
   for (GroupOp group : freed) {
     if (!isOfAll && group.getRecompute() != RecomputePolicy::Auto)
@@ -124,7 +125,7 @@ void ChooseRecomputePass::recordRecomputation(StringRef reason, bool isOfAll) {
   }
 }
 
-/// Where steps put the activations of groups, and why.
+/// Records where the ladder's steps keep the activations of groups, and why.
 void ChooseRecomputePass::recordActivations(Step &step, StringRef reason) {
   for (GroupOp group : step.groups)
     if (group.areActivationsOnHost())
@@ -133,7 +134,7 @@ void ChooseRecomputePass::recordActivations(Step &step, StringRef reason) {
                      getArgument());
 }
 
-/// Of groups that do not say where it is.
+/// Offloads the optimizer state of groups without a request of their own.
 void ChooseRecomputePass::offloadStates(Step &step, StringRef why) {
   for (GroupOp group : step.groups) {
     if (group.getOffloadOptimizer() || step.getTrained(group).empty())
@@ -146,7 +147,7 @@ void ChooseRecomputePass::offloadStates(Step &step, StringRef why) {
   }
 }
 
-/// Groups say what they follow, but for the root.
+/// Runs fsdp-recompute. Groups have their policies as attributes; `rootPolicy` is the root's.
 LogicalResult ChooseRecomputePass::recompute(RecomputePolicy rootPolicy) {
   RecomputeOptions options;
   options.policy = rootPolicy;
@@ -194,7 +195,7 @@ void ChooseRecomputePass::runOnOperation() {
     if (failed(recompute(std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap))))
       return signalPassFailure();
     restoreRequests(*step);
-    // Of groups that say nothing `auto` of the whole step is the request.
+    // The request of groups without a policy is `auto` of the whole step.
     return recordRecomputation(explainCheap(*step, limitBytes.has_value()), /*isOfAll=*/false);
   }
   const RecomputeRequest request{fusion, {offload, activations}};

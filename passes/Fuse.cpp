@@ -1,4 +1,4 @@
-//===- Fuse.cpp - Operators that become generated kernels -----------------===//
+//===- Fuse.cpp - Fuses operators into generated kernels ------------------===//
 
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/Step.h"
@@ -29,11 +29,12 @@ namespace {
 struct FusionCounts {
   int64_t kernels = 0, launches = 0, calls = 0;
   int64_t wideProducts = 0;
-  int64_t bytesBefore = 0, bytesAfter = 0; // that all but products and attention move
+  // Bytes moved by all operators but matrix products and attention.
+  int64_t bytesBefore = 0, bytesAfter = 0;
   struct Mover {
     int64_t times = 0, bytes = 0;
   };
-  llvm::MapVector<StringAttr, Mover> movers; // afterwards: kernels, and operators that are left
+  llvm::MapVector<StringAttr, Mover> movers; // after fusion: kernels and the remaining operators
 };
 
 /// Fuses the calls of one step.
@@ -57,8 +58,8 @@ private:
   SymbolTable symbols;
   std::optional<FusionClusters> clusters;
   FusionCounts counts;
-  llvm::SmallSetVector<Operation *, 16> launched; // by launch: the launch, or its only call
-  llvm::StringMap<KernelOp> kernels; // by their text
+  llvm::SmallSetVector<Operation *, 16> launched; // for each launch: the launch, or its only call
+  llvm::StringMap<KernelOp> kernels;              // by the text of their bodies
 };
 } // namespace
 
@@ -81,7 +82,7 @@ KernelOp Fuser::makeKernel(const Launch &launch) {
   auto scope = aten::ScopeAttr::get(context, builder.getStringAttr(""), {});
   for (CallOp call : launch.calls) {
     auto copy = cast<CallOp>(builder.clone(*call, mapping));
-    // Where a call comes from, each launch says.
+    // The kernel's copy has no module path: each launch has one.
     copy.setScopeAttr(scope);
     copy.setPhase(aten::Phase::Forward);
     copy->setLoc(builder.getUnknownLoc());
@@ -89,7 +90,7 @@ KernelOp Fuser::makeKernel(const Launch &launch) {
   YieldOp::create(
       builder, builder.getUnknownLoc(),
       llvm::map_to_vector(launch.outputs, [&](Value value) { return mapping.lookup(value); }));
-  // Layers have equal kernels.
+  // Equal kernels, as those of equal layers, are shared.
   std::string text;
   llvm::raw_string_ostream os(text);
   kernel.print(os, OpPrintingFlags().assumeVerified());
@@ -103,7 +104,8 @@ KernelOp Fuser::makeKernel(const Launch &launch) {
   return kernel;
 }
 
-/// Makes kernels of all first: their bodies are copies of calls that read each other.
+/// Makes the kernels of all launches before any launch, since the bodies are copies of calls that
+/// read each other's results.
 void Fuser::makeLaunches(ArrayRef<Launch> launches) {
   SmallVector<KernelOp> made;
   for (const Launch &launch : launches) {
@@ -144,12 +146,13 @@ static bool isView(Operation *op) {
   return call && call.isView();
 }
 
-/// One permutation: launches at their positions, a view behind what it shows and before what reads
-/// it, what can wait behind the launches that it reads, the rest as it was.
+/// Reorders the block in one permutation: launches go to their positions, a view goes after the
+/// viewed value and before its readers, a call that can wait goes after the launches that it reads,
+/// and all other operations keep their order.
 void Fuser::order(ArrayRef<Launch> launches) {
   Block &block = step.getBody().front();
   llvm::SmallPtrSet<Operation *, 16> placed;
-  DenseMap<Operation *, SmallVector<Operation *>> waiting; // by what they read
+  DenseMap<Operation *, SmallVector<Operation *>> waiting; // by the operations that they read
   SmallVector<Operation *> order, replaced;
   auto findUnplaced = [&](Operation *op) -> Operation * {
     for (Value operand : op->getOperands())
@@ -165,7 +168,7 @@ void Fuser::order(ArrayRef<Launch> launches) {
     }
     if (!placed.insert(op).second)
       return;
-    // A launch may stand before views that only stood behind it.
+    // A launch may be placed before a view of its operand, which then moves up.
     for (Value operand : op->getOperands())
       if (isView(operand.getDefiningOp()))
         self(self, operand.getDefiningOp());
@@ -235,7 +238,7 @@ namespace {
 struct FusePass : public fsdp::impl::FuseBase<FusePass> {
   using FuseBase::FuseBase;
 
-  /// Whether the arena of a scheduled module fits the cap.
+  /// True if the arena of a scheduled module fits the cap.
   bool fitsCap(ModuleOp scheduled) {
     ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
     OwningOpRef<ModuleOp> planned = scheduled.clone();

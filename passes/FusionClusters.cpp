@@ -1,4 +1,4 @@
-//===- FusionClusters.cpp - Which calls of a step are one kernel ----------===//
+//===- FusionClusters.cpp - Clusters of calls that form one kernel --------===//
 
 #include "passes/FusionClusters.h"
 
@@ -12,11 +12,11 @@ using namespace mlir;
 using namespace fsdp;
 using aten::CallOp;
 
-/// A cluster that a call has not joined yet.
+/// Number of a call's cluster if the call has not joined one yet.
 static constexpr unsigned kUnplaced = -1;
-/// Of other clusters that are looked at for one question: keeps compilation linear.
+/// Limit on the clusters that one query visits, which keeps compilation linear.
 static constexpr size_t kMostVisited = 64;
-/// Of clusters that read the same value.
+/// Limit on the clusters considered that read the same value.
 static constexpr size_t kMostBeside = 4;
 
 static ArrayRef<int64_t> getShape(Value value) {
@@ -42,7 +42,8 @@ static bool isFloatConcatenation(CallOp call) {
   return codegen::isKernelElement(type.getElementType()) && type.getShape().back() <= 8192;
 }
 
-/// Kernels may move past it as their operands and readers let them: it reads or makes one value.
+/// True for a copy of an activation to or from the host. Kernels may cross it as far as their
+/// operands and readers allow, since it reads or makes one value only.
 static bool isActivationCopy(Operation &op) {
   return isa<StoreStartOp, StoreWaitOp, FetchStartOp, FetchWaitOp>(op) && !getGroupOf(&op);
 }
@@ -128,7 +129,7 @@ unsigned FusionClusters::getDeadline(Operation *reader) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Whether calls can be one kernel
+// Conditions for one kernel
 //===----------------------------------------------------------------------===//
 
 bool FusionClusters::contains(const Union &all, Operation *op) const {
@@ -160,8 +161,8 @@ unsigned FusionClusters::countTensors(const Union &all) const {
   return inputs.size() + outputs;
 }
 
-/// True if all calls, and the views through which they read each other, count their rows by the
-/// same dimensions, or all may be counted by one.
+/// True if all calls, and the views through which they read each other, enumerate their rows by the
+/// same dimensions, or if one flattened dimension can enumerate the rows of all.
 bool FusionClusters::canShareRows(ArrayRef<CallOp> calls) const {
   auto getRows = [&](Value value) { return codegen::getRowShape(getShape(value)); };
   const auto rows = getRows(CallOp(calls.front()).getResult(0));
@@ -194,7 +195,7 @@ bool FusionClusters::canBeOne(const Union &all) const {
   if (members.size() > kMostFusedCalls || !canShareRows(members))
     return false;
 
-  // Upwards: the operation that it is launched behind.
+  // Upwards: the last operation that must precede the launch.
   unsigned begin = 0;
   llvm::SmallDenseSet<Number, 16> visited;
   SmallVector<CallOp> work(members);
@@ -205,7 +206,7 @@ bool FusionClusters::canBeOne(const Union &all) const {
       Operation *source = getRoot(operand).getDefiningOp();
       if (!source || !isHere(source))
         continue;
-      if (isMember(source)) // what it writes to memory comes back
+      if (isMember(source)) // the cluster would read back its own result from memory
         return false;
       if (auto owner = owners.find(source); owner == owners.end())
         begin = std::max(begin, getPosition(source) + 1);
@@ -214,7 +215,7 @@ bool FusionClusters::canBeOne(const Union &all) const {
       if (visited.size() > kMostVisited)
         return false;
     }
-  // Downwards: the one before which.
+  // Downwards: the first operation that must follow the launch.
   unsigned end = windowEnds[getPosition(all.added)];
   visited.clear();
   work = members;
@@ -241,12 +242,13 @@ bool FusionClusters::hasReduction(const FusionCluster &cluster) const {
   });
 }
 
-/// Views may count the same rows by other dimensions (canShareRows).
+/// True if both shapes have the same rows; views may enumerate them by other dimensions
+/// (canShareRows).
 static bool isSameDomain(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   return a == b || codegen::flattenRows(a) == codegen::flattenRows(b);
 }
 
-/// The domain that a cluster has with the call; none if it cannot join.
+/// The cluster's domain after the call has joined; none if the call cannot join.
 std::optional<SmallVector<int64_t>> FusionClusters::join(const FusionCluster &cluster,
                                                          CallOp call) const {
   Value shaped = codegen::getDomainValue(call, rounding);
@@ -254,10 +256,10 @@ std::optional<SmallVector<int64_t>> FusionClusters::join(const FusionCluster &cl
   SmallVector<int64_t> own(getShape(shaped));
   if (isSameDomain(own, cluster.domain))
     return own;
-  // One number for each row of the cluster.
+  // The call has one element per row of the cluster.
   if (isSameDomain(own, codegen::getRowShape(cluster.domain)) && !isReduction)
     return cluster.domain;
-  // The cluster has so far one number for each row of the call.
+  // So far the cluster has one element per row of the call.
   if (isSameDomain(codegen::getRowShape(own), cluster.domain) && !hasReduction(cluster))
     return own;
   return std::nullopt;
@@ -284,7 +286,7 @@ void FusionClusters::unite(const Union &all, ArrayRef<int64_t> domain) {
       besides[operand].push_back(all.added);
 }
 
-/// A cluster that reads an operand of the added call, and can be one with all.
+/// A cluster that reads an operand of the added call, and can be merged with the union.
 std::optional<FusionClusters::Number> FusionClusters::findBeside(const Union &all) const {
   CallOp call = all.added;
   ArrayRef<int64_t> own = getShape(codegen::getDomainValue(call, rounding));
@@ -307,7 +309,8 @@ std::optional<FusionClusters::Number> FusionClusters::findBeside(const Union &al
   return std::nullopt;
 }
 
-/// The clusters of the same window whose members a call reads, as a kernel can.
+/// The clusters of the same window whose members a call reads, directly or through views that a
+/// kernel can read through.
 SmallVector<unsigned> FusionClusters::findSources(CallOp call) const {
   SmallVector<Number> sources;
   auto isCandidate = [&](Operation *op) { return owners.contains(op); };
@@ -320,7 +323,7 @@ SmallVector<unsigned> FusionClusters::findSources(CallOp call) const {
   return sources;
 }
 
-/// The largest domain of some clusters that read each other; none if they cannot have one.
+/// The largest domain of clusters that read each other; none if they cannot share a domain.
 std::optional<SmallVector<int64_t>> FusionClusters::getCommonDomain(ArrayRef<Number> parts,
                                                                     CallOp call) const {
   SmallVector<int64_t> domain;
@@ -331,7 +334,7 @@ std::optional<SmallVector<int64_t>> FusionClusters::getCommonDomain(ArrayRef<Num
     if (domain.empty() || isSameDomain(codegen::getRowShape(*joined), domain))
       domain = *joined;
   }
-  // A cluster of another domain has one number for each row of this one.
+  // A cluster of another domain must have one element per row of this domain.
   for (Number part : parts)
     if (!isSameDomain(clusters[part].domain, domain) &&
         (!isSameDomain(clusters[part].domain, codegen::getRowShape(domain)) ||
@@ -353,7 +356,7 @@ void FusionClusters::place(CallOp call) {
     domain = *common;
     return true;
   };
-  // Sources that read each other can only be taken together.
+  // Sources that read each other can only be merged together.
   SmallVector<Number> sources = findSources(call);
   if (sources.size() < 2 || !take(sources))
     for (Number source : sources)
@@ -364,7 +367,7 @@ void FusionClusters::place(CallOp call) {
   unite(all, domain);
 }
 
-/// True for a cluster of fewer columns that nothing but itself and the concatenation reads.
+/// True for a cluster of fewer columns whose results only itself and the concatenation read.
 bool FusionClusters::isNarrowPart(Number part, CallOp concatenation) const {
   const FusionCluster &cluster = clusters[part];
   SmallVector<int64_t> domain(getShape(concatenation.getResult(0)));
@@ -382,7 +385,7 @@ void FusionClusters::placeConcatenation(CallOp call) {
   llvm::erase_if(sources, [&](Number part) {
     return ArrayRef<int64_t>(clusters[part].domain) != domain && !isNarrowPart(part, call);
   });
-  // Narrow parts may be computed from columns of wide ones, and are taken with them.
+  // Narrow parts may be computed from columns of wide ones, and are merged with them.
   Union all{.parts = {sources.begin(), sources.end()}, .added = call};
   if (!canBeOne(all)) {
     all.parts.clear();

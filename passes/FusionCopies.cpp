@@ -1,4 +1,4 @@
-//===- FusionCopies.cpp - What a kernel computes again --------------------===//
+//===- FusionCopies.cpp - Values that a kernel recomputes -----------------===//
 
 #include "fsdp/Codegen/KernelShape.h"
 #include "fsdp/Codegen/Rearrangement.h"
@@ -20,7 +20,7 @@ static bool isOfRows(Value value) {
   return shape.empty() || shape.back() == 1;
 }
 
-/// What a kernel that reads the value can compute it from.
+/// The value behind views that regroup rows: a kernel can compute `value` from it.
 static Value skipRegrouping(Value value) {
   for (auto call = value.getDefiningOp<CallOp>(); call && codegen::isRowRegrouping(call);
        call = value.getDefiningOp<CallOp>())
@@ -28,7 +28,8 @@ static Value skipRegrouping(Value value) {
   return value;
 }
 
-/// What reads the value, and could compute it instead.
+/// Calls `visit` for each reader of the value, through views that regroup rows: a reader may
+/// recompute the value instead.
 static void forKernelReaders(Value value, function_ref<void(Operation *)> visit) {
   for (Operation *user : value.getUsers()) {
     auto call = dyn_cast<CallOp>(user);
@@ -52,8 +53,8 @@ bool FusionClusters::canCopy(CallOp call) const {
          (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding));
 }
 
-/// True if a kernel may read the value in another window than that in which it was read so far: a
-/// result of the step's own that nothing overwrites or takes away.
+/// True if a kernel may read `leaf` in a later window than that of `from`: either the windows are
+/// equal, or `leaf` is a value of the model that nothing overwrites or frees.
 bool FusionClusters::canOutlive(Value leaf, CallOp from, Number reader) const {
   unsigned window = windowBegins[getPosition(from)];
   if (window == windowBegins[getPosition(clusters[reader].calls.back())])
@@ -72,8 +73,8 @@ unsigned FusionClusters::getLastUse(Value value) const {
   return last;
 }
 
-/// True if the value is in memory anyway: something other than members of clusters that compute it
-/// reads it.
+/// True if the value is stored in memory anyway: it has a reader outside of the clusters that
+/// compute it.
 bool FusionClusters::isStored(Value value) const {
   Operation *def = value.getDefiningOp();
   bool isStored = false;
@@ -140,7 +141,8 @@ void FusionClusters::considerCopies(CallOp call) {
     Number reader;
     llvm::SmallSetVector<CallOp, 8> calls;
     llvm::SmallSetVector<Value, 8> leaves;
-    int64_t saved, kept; // bytes that are moved less; that leaves stay in memory longer
+    // Bytes that are no longer moved; bytes of leaves that stay in memory longer.
+    int64_t saved, kept;
   };
   SmallVector<Plan> plans;
   int64_t saved = 0, kept = 0;

@@ -1,4 +1,4 @@
-//===- FusionLaunches.cpp - Where kernels stand ---------------------------===//
+//===- FusionLaunches.cpp - Contents and positions of launches ------------===//
 
 #include "fsdp/Codegen/Rearrangement.h"
 #include "passes/FusionClusters.h"
@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace fsdp;
 using aten::CallOp;
 
-/// Finds what is computed where: from what the step needs back to what that is computed from.
+/// Decides which values each launch computes and stores, backwards from the values that the step
+/// needs.
 class FusionClusters::Settler {
 public:
   explicit Settler(FusionClusters &all)
@@ -15,9 +16,9 @@ public:
   std::vector<Launch> run();
 
 private:
-  /// What is read from memory.
+  /// Notes that `value` is read from memory, so a launch must store it.
   void need(Value value);
-  /// What a cluster computes.
+  /// Notes that the cluster computes `call`, and follows its operands.
   void compute(Number cluster, Operation *call);
   Launch build(Number cluster);
   void findPositions();
@@ -25,13 +26,13 @@ private:
   void findPosition(size_t launch);
 
   FusionClusters &all;
-  std::vector<llvm::SmallPtrSet<Operation *, 16>> live; // by cluster, with the views
+  std::vector<llvm::SmallPtrSet<Operation *, 16>> live; // by cluster; with the views inside it
   std::vector<llvm::SetVector<Value>> outputs;
   std::vector<Launch> launches;
-  DenseMap<Operation *, size_t> launchOf; // of outputs
+  DenseMap<Operation *, size_t> launchOf; // of the operations of outputs
   std::vector<SmallVector<size_t>> sources, readers;
   std::vector<std::optional<unsigned>> ends;
-  std::vector<unsigned> lasts; // positions of the last calls that are launches' own
+  std::vector<unsigned> lasts; // for each launch, the position of its last call
   std::vector<bool> isPlaced;
 };
 
@@ -54,7 +55,7 @@ void FusionClusters::Settler::compute(Number number, Operation *op) {
     for (Value operand : next->getOperands()) {
       if (!findMember(operand, isMember))
         need(operand);
-      else // a member, or a view on the way to one
+      else // a member, or a view of one
         work.push_back(operand.getDefiningOp());
     }
   }
@@ -62,7 +63,7 @@ void FusionClusters::Settler::compute(Number number, Operation *op) {
 
 FusionClusters::Launch FusionClusters::Settler::build(Number number) {
   llvm::SmallPtrSet<Operation *, 16> &members = live[number];
-  // Columns of what is read as a whole, too.
+  // Add slices of columns whose source the kernel also reads as a whole.
   SmallVector<Operation *> slices;
   auto isRead = [&](Value value) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) { return members.contains(user); });
@@ -94,7 +95,7 @@ FusionClusters::Launch FusionClusters::Settler::build(Number number) {
   return launch;
 }
 
-/// The position of the first operation that waits for the launch.
+/// The position of the first operation that needs the launch.
 unsigned FusionClusters::Settler::findEnd(size_t number) {
   if (ends[number])
     return *ends[number];
@@ -110,7 +111,7 @@ unsigned FusionClusters::Settler::findEnd(size_t number) {
   return end;
 }
 
-/// Where its last call stood, unless somebody waits for it before that.
+/// Places the launch at its last call, or earlier if another operation needs it before that.
 void FusionClusters::Settler::findPosition(size_t number) {
   if (isPlaced[number])
     return;

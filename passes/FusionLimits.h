@@ -1,4 +1,4 @@
-//===- FusionLimits.h - How large kernels may be -----------------*- C++ -*-===//
+//===- FusionLimits.h - Limits on the size of kernels --------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_FUSIONLIMITS_H
 #define FSDP_PASSES_FUSIONLIMITS_H
@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// Keeps compilation linear, and the addresses of a kernel in registers.
+/// Limits that keep compilation linear, and the addresses of a kernel in registers.
 inline constexpr std::size_t kMostFusedCalls = 48, kMostFusedTensors = 24;
 
 } // namespace fsdp

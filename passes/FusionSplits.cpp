@@ -1,4 +1,4 @@
-//===- FusionSplits.cpp - Calls of which a kernel holds a part ------------===//
+//===- FusionSplits.cpp - Splits calls for kernels ------------------------===//
 
 #include "passes/FusionSplits.h"
 
@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace fsdp;
 using aten::CallOp;
 
-/// Adds the parts before the call.
+/// Inserts the parts of a split before the call.
 static SmallVector<CallOp> addParts(CallOp call, const SplitCall &split,
                                     SmallVectorImpl<Value> &values) {
   OpBuilder builder(call);
@@ -29,13 +29,14 @@ static SmallVector<CallOp> addParts(CallOp call, const SplitCall &split,
   return parts;
 }
 
-/// True for a call whose result a kernel computes number by number.
+/// True for a call whose result a kernel computes element by element.
 static bool isComputing(CallOp call, Rounding rounding) {
   return !isGradientCast(call) &&
          (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding));
 }
 
-/// True if a kernel of the same window computes what is summed; `computed` are the calls of that.
+/// True if a kernel of the same window computes the summed value; `computed` has the window's calls
+/// in kernels.
 static bool isComputed(Value summed, const llvm::SmallPtrSetImpl<Operation *> &computed) {
   auto call = summed.getDefiningOp<CallOp>();
   for (; call && codegen::isRowRegrouping(call); call = call.getOperand(0).getDefiningOp<CallOp>())
@@ -44,7 +45,7 @@ static bool isComputed(Value summed, const llvm::SmallPtrSetImpl<Operation *> &c
 }
 
 void fsdp::splitCalls(func::FuncOp step, Rounding rounding) {
-  llvm::SmallPtrSet<Operation *, 32> computed; // by kernels, since the last that ends a window
+  llvm::SmallPtrSet<Operation *, 32> computed; // by kernels, since the window began
   for (Operation &op : llvm::make_early_inc_range(step.getBody().front())) {
     auto call = dyn_cast<CallOp>(op);
     if (endsWindow(op))

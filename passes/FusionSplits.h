@@ -1,4 +1,4 @@
-//===- FusionSplits.h - Calls of which a kernel holds a part -----*- C++ -*-===//
+//===- FusionSplits.h - Splits calls for kernels -----------------*- C++ -*-===//
 
 #ifndef FSDP_PASSES_FUSIONSPLITS_H
 #define FSDP_PASSES_FUSIONSPLITS_H
@@ -8,11 +8,12 @@
 
 namespace fsdp {
 
-/// Splits calls as fsdp/Analysis/SplitCalls.h says, where a kernel of this rounding may hold a
-/// part. Of an nll_loss of probabilities that a kernel computes, that kernel may hold the lookup:
-/// it stores one number for each row then. Of a sum of rows that drops the last dimension, a kernel
-/// may hold the sum that keeps it; of one over all rows of what a fast kernel computes, the sums of
-/// chunks. A fast kernel may hold norms.
+/// Splits calls as fsdp/Analysis/SplitCalls.h defines, where a kernel with this rounding can hold
+/// one of the parts. An nll_loss of log-probabilities that a kernel computes is split so that the
+/// kernel can hold the lookup and store one element per row. A row reduction that drops the last
+/// dimension is split so that a kernel can hold the reduction that keeps the dimension. A sum over
+/// all rows of a value that a fast kernel computes is split into sums of chunks, which the kernel
+/// can hold. Norms are split for fast kernels.
 void splitCalls(mlir::func::FuncOp step, Rounding rounding);
 
 } // namespace fsdp

@@ -37,7 +37,7 @@ private:
 };
 } // namespace
 
-/// Lets a command-line word win over the file's.
+/// Lets a command-line option override the file's.
 template <typename T>
 static llvm::Error takeOption(StringRef text, llvm::Expected<T> (*parse)(StringRef),
                               std::optional<T> &value) {
@@ -128,8 +128,8 @@ static Type getType(std::optional<PolicyDtype> dtype, MLIRContext *context) {
   llvm_unreachable("all dtypes are listed");
 }
 
-/// In which dtypes a group is to travel, as the user says of it or of all, else as its modules were
-/// exported. Null: nothing is asked for.
+/// The dtypes in which a group is to be gathered and reduced: the user's for this group or for all
+/// groups, else those with which its modules were exported. Null: no request.
 static llvm::Expected<MixedPrecisionAttr> getPolicy(ExportedPolicies &exported,
                                                     MLIRContext *context,
                                                     const ShardingConfig &choices,
@@ -150,7 +150,7 @@ static llvm::Expected<MixedPrecisionAttr> getPolicy(ExportedPolicies &exported,
               found.getReduceDtype().value_or(FloatType()));
 }
 
-/// Null: none is asked for. The file's reader has checked the sizes.
+/// Null: no request. The file's reader has checked the sizes.
 static AllGatherExtensionAttr getExtension(MLIRContext *context,
                                            const std::optional<AllGatherExtension> &asked) {
   if (!asked || asked->name.empty())
@@ -159,7 +159,7 @@ static AllGatherExtensionAttr getExtension(MLIRContext *context,
                                      asked->bytesPerElement, asked->bytesPerPart);
 }
 
-/// `name`, or with a number behind it if the module has such a symbol.
+/// `name`, with a number appended if the module has that symbol already.
 static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   std::string symbol = name.str();
   for (unsigned number = 0; symbols.lookup(symbol); ++number)
@@ -167,10 +167,10 @@ static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   return symbol;
 }
 
-/// By parameter: the modules whose calls use it, or a view of it.
+/// For each parameter, the modules whose calls use it or a view of it.
 static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
   llvm::StringMap<llvm::SetVector<StringRef>> users;
-  DenseMap<Value, StringRef> paramOf; // reads and views of them
+  DenseMap<Value, StringRef> paramOf; // keys: reads of parameters and views of these
   for (Operation &op : step.getBody()) {
     if (auto read = dyn_cast<ReadOp>(op)) {
       if (step.paramByName.contains(read.getSourceAttr().getAttr()))
@@ -242,7 +242,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     meshes.push_back({mesh, op});
     return op;
   };
-  declareMesh(spec); // the model's is the first
+  declareMesh(spec); // the first mesh is the model's
   for (const ParamGroup &group : *groups)
     declareMesh(*group.options.mesh);
   ExportedPolicies exported(step);
@@ -263,7 +263,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     MeshOp meshOp = declareMesh(*asked.mesh);
     ArrayAttr axes = meshOp.getAxes();
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
-    // What later passes say of a group points at the file's entry.
+    // Diagnostics of later passes about a group point at its entry in the file.
     Location place =
         group.place.line == 0
             ? loc
@@ -309,7 +309,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   return llvm::Error::success();
 }
 
-/// Diagnoses `error` at its place in the file, if it has one.
+/// Reports `error` at its line of the file, if it has one.
 void GroupParametersPass::emitError(llvm::Error error) {
   llvm::handleAllErrors(
       std::move(error),
@@ -321,7 +321,7 @@ void GroupParametersPass::emitError(llvm::Error error) {
       [&](const llvm::ErrorInfoBase &problem) { getOperation().emitError(problem.message()); });
 }
 
-/// The modules that begin stages: each that matches a name or pattern, in the order of the forward.
+/// The modules that begin stages: those that match a name or pattern, in the order of the forward.
 static llvm::Expected<SmallVector<StringAttr>> findStages(Step &step,
                                                           ArrayRef<std::string> patterns) {
   ModuleTree tree;
@@ -344,12 +344,12 @@ static llvm::Expected<SmallVector<StringAttr>> findStages(Step &step,
   return found;
 }
 
-/// Notes the microbatches that a step is to have. FSDP2 keeps the root of each stage gathered, as
-/// it does with the one root of a model.
+/// Records the number of microbatches and their order. FSDP2 keeps the root of each stage gathered,
+/// as it does with the root of a model.
 LogicalResult GroupParametersPass::declareMicrobatches(Step &step, const ShardingConfig &choices) {
   const Accumulation &asked = choices.accumulation;
   int64_t count = asked.microbatches.value_or(1);
-  // An evaluation accumulates nothing.
+  // An evaluation has no gradients to accumulate.
   if (count == 1 || step.isEvaluation())
     return success();
   SmallVector<StringAttr> begins;
@@ -397,7 +397,7 @@ void GroupParametersPass::runOnOperation() {
     error = declareGroups(*step, *choices, groups);
   if (!error)
     error = replaceOptimizer(*step, *choices);
-  if (!error && !step->isEvaluation()) // which computes nothing again
+  if (!error && !step->isEvaluation()) // an evaluation recomputes nothing
     error = declareRecomputeRegions(*step, *choices);
   if (error) {
     emitError(std::move(error));

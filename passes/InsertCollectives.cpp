@@ -1,7 +1,8 @@
 //===- InsertCollectives.cpp - Gather, reshard and reduce each group ------===//
 //
-// One walk over the step with the hooks of all groups beside it. Linear: nothing here asks for the
-// order of operations, whose cache every insertion would invalidate.
+// Walks the step once, and runs the hooks of all groups on the way. The walk is linear, since it
+// never asks for the order of two operations: every insertion would invalidate the cache of that
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,16 +26,16 @@ using aten::Phase;
 
 namespace {
 
-/// Where a group stands while the step is walked.
+/// The state of a group during the walk.
 struct GroupState {
-  Value shard;             // what is gathered; null: nothing is, and parameters are read
-  Value chunk;             // what is gathered next in its place; null: the shard is
+  Value shard; // to be gathered; null: the group is not gathered, and parameters are read
+  Value chunk; // to be gathered next instead of the shard; null: the shard is gathered
   int64_t microbatch = 0;  // of the last forward
   AllGatherStartOp gather; // null while resharded
   AllGatherWaitOp wait;
   bool reshardAfterForward = false;
   SmallVector<Value> gradients; // of the microbatch, by position in the group
-  /// What stands, since the last gather, for a parameter or a view of one that the capture made.
+  /// For a parameter or a captured view of one, its value since the last gather.
   DenseMap<Value, Value> current;
 };
 
@@ -64,15 +65,15 @@ private:
 
   Step &step;
   ArrayRef<Hook> hooks;
-  const Transport transport; // of gathers from shards
+  const Transport transport; // for gathers from shards
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
   int64_t lastMicrobatch = 0;
   const bool isInterleaved = step.isInterleaved();
-  /// The parameter that a captured value is or is a view of.
+  /// For a captured value that is a parameter or a view of one, the parameter.
   DenseMap<Value, GroupMember> origin;
-  DenseMap<Operation *, Value> viewBase; // what the capture made the view of
+  DenseMap<Operation *, Value> viewBase; // for a captured view, the viewed value
   SmallVector<Operation *> replaced;     // reads, gradients and updates, erased at the end
 };
 
@@ -95,13 +96,13 @@ LogicalResult Inserter::prepare() {
     if (!step.memberByParam.contains(param.getSymNameAttr()))
       return param.emitError("parameter @") << param.getSymName() << " is in no group";
 
-  // A gradient is there from where it is made, wherever the text names it.
+  // A gradient exists from its definition on, wherever fsdp.grad is placed.
   Block &body = step.getBody();
   SmallVector<GradOp> grads(body.getOps<GradOp>());
   for (GradOp grad : llvm::reverse(grads))
     if (Operation *maker = grad.getValue().getDefiningOp())
       grad->moveAfter(maker);
-  // Updates move up to their groups' reductions: inputs must be above them.
+  // Updates move up to their groups' reductions, so their inputs must be above those.
   for (auto call : body.getOps<CallOp>())
     lastMicrobatch = std::max(lastMicrobatch, call.getMicrobatch());
   SmallVector<InputOp> inputs(body.getOps<InputOp>());
@@ -110,7 +111,7 @@ LogicalResult Inserter::prepare() {
   builder.setInsertionPointToStart(&body);
   if (!inputs.empty())
     builder.setInsertionPointAfter(inputs.back());
-  // Of a group that is not sharded the device's memory holds the parameters themselves.
+  // A group that is not sharded has its whole parameters in device memory.
   for (auto [group, state] : llvm::zip_equal(step.groups, states))
     if (!group.getParams().empty() && (step.getShards(group) > 1 || group.areParametersOnHost()))
       state.shard = declareShard(group);
@@ -125,7 +126,8 @@ LogicalResult Inserter::prepare() {
   return success();
 }
 
-/// The shard as it is gathered: in the gathers' dtype, or encoded, once for all gathers.
+/// Declares the shard as it is gathered: in the dtype of the gathers, or encoded once for all
+/// gathers.
 Value Inserter::declareShard(GroupOp group) {
   auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
   if (group.getAllGatherExtension()) {
@@ -181,7 +183,7 @@ void Inserter::reshard(unsigned index, Phase phase) {
   ++counts.reshards;
 }
 
-/// Hands the gradients of the microbatch on.
+/// Reduces the gradients of the microbatch.
 LogicalResult Inserter::reduce(unsigned index, int64_t microbatch) {
   GroupState &state = states[index];
   for (auto [param, gradient] :
@@ -227,8 +229,9 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
       return success();
     if (hook.isLast)
       return reduce(hook.group, hook.microbatch);
-    // The gradients of this microbatch come with the last call of the modules. FSDP2 reduces what
-    // is there when the first call's backward ends: those of the microbatches before.
+    // The gradients of this microbatch are complete after the backward of the modules' last call.
+    // When the first call's backward ends, FSDP2 reduces the gradients that exist then: those of
+    // earlier microbatches.
     if (hook.microbatch == lastMicrobatch)
       reductions->reduceEarlier(hook.group);
     return success();
@@ -240,9 +243,8 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// What stands, since the last gather of its group, for `value`: a parameter, or a view that the
-/// capture made of one. Views that were made before are made again where the builder
-/// stands.
+/// The value, since the last gather of its group, of `value`: a parameter, or a captured view of
+/// one. Views from before that gather are made again at the builder's position.
 Value Inserter::getCurrent(Value value, GroupMember member, Phase phase) {
   GroupState &state = states[member.group];
   if (Value known = state.current.lookup(value))
@@ -294,7 +296,8 @@ LogicalResult Inserter::remapOperands(Operation *op) {
   return success();
 }
 
-/// With the cast of a gradient that is added to others without it.
+/// Erases the operation, and with a gradient also its cast, if the gradient is added to others
+/// before the cast.
 void Inserter::erase(Operation *op) {
   auto grad = dyn_cast<GradOp>(op);
   Operation *cast = grad ? grad.getValue().getDefiningOp() : nullptr;
@@ -343,7 +346,7 @@ LogicalResult Inserter::run() {
     return failure();
   Operation *terminator = step.getBody().getTerminator();
   const Hook *hook = hooks.begin();
-  // The operations are listed first: the walk inserts among them.
+  // The operations are listed first, since the walk inserts among them.
   for (Operation *op : llvm::map_to_vector(step.getBody(), [](Operation &op) { return &op; })) {
     if (op == terminator)
       break;
@@ -353,7 +356,7 @@ LogicalResult Inserter::run() {
     if (failed(visit(op)))
       return failure();
   }
-  // The step's results are made before the groups of the end are resharded.
+  // The step's results are computed before the groups at the end of the step are resharded.
   if (failed(remapOperands(terminator)))
     return failure();
   for (; hook != hooks.end(); ++hook)
@@ -363,7 +366,7 @@ LogicalResult Inserter::run() {
   reductions->finish();
   for (Operation *op : llvm::reverse(replaced))
     erase(op);
-  // The backward of some groups is not computed: all is frozen up to them.
+  // Some groups have no backward, since everything before them is frozen.
   for (ChunkOp chunk : llvm::make_early_inc_range(step.getBody().getOps<ChunkOp>()))
     if (chunk->use_empty())
       chunk->erase();

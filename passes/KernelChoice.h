@@ -1,4 +1,4 @@
-//===- KernelChoice.h - With which kernels a step is tried -------*- C++ -*-===//
+//===- KernelChoice.h - Choices of kernels for a step --------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_KERNELCHOICE_H
 #define FSDP_PASSES_KERNELCHOICE_H
@@ -9,24 +9,23 @@
 
 namespace fsdp {
 
-/// Off, Exact or Fast: what `fusion` is of a step for `target`.
+/// Resolves `fusion` for a step on `target`, to Off, Exact or Fast.
 inline FusionChoice resolve(FusionChoice fusion, Target target) {
   if (fusion != FusionChoice::Auto)
     return fusion;
   return target == Target::Cuda ? FusionChoice::Fast : FusionChoice::Exact;
 }
 
-/// With which kernels a step is tried, in this order, until it fits the memory cap. Under a cap
-/// `auto` ends with none: what a kernel reads and writes is in memory at once, so a step may fit
-/// without kernels only.
+/// The choices of kernels with which a step is tried, in this order, until it fits the memory cap.
+/// Under a cap `auto` ends with no kernels: all operands and results of a kernel are in memory at
+/// once, so a step may fit only without kernels.
 inline llvm::SmallVector<FusionChoice, 2> listKernelChoices(FusionChoice fusion, bool hasCap) {
   if (fusion == FusionChoice::Auto && hasCap)
     return {fusion, FusionChoice::Off};
   return {fusion};
 }
 
-/// Makes the step `module` the one without kernels, which fits where the one with kernels does not,
-/// and tells the user.
+/// Replaces the step `module` by `unfused`, which fits without kernels, and tells the user.
 inline void leaveOutKernels(mlir::ModuleOp module, mlir::ModuleOp unfused) {
   module.getBodyRegion().takeBody(unfused.getBodyRegion());
   module->setAttrs(unfused->getAttrDictionary());

@@ -10,7 +10,8 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// True of a step that has its microbatches, as the captured step behind a sharded one does.
+/// True for a step that has several microbatches already, as the captured step stored with a
+/// sharded one has.
 static bool isAccumulated(ModuleOp captured) {
   bool isFound = false;
   captured.walk([&](aten::CallOp call) { isFound |= call.getMicrobatch() > 0; });
@@ -58,7 +59,7 @@ std::optional<int64_t> fsdp::findLeastPeak(ModuleOp sharded, const cost::CostMod
   StepChoices choices{.offload = change.offload, .fusion = change.fusion.value_or(fusion)};
   if (change.recompute) {
     choices.recompute.emplace().policy = *change.recompute;
-    // What is left to a search may be anything: also the policy to try.
+    // A policy that is left to a search may be any policy, including the one to try.
     for (auto group : changed->getOps<GroupOp>())
       if (group.getRecompute() == RecomputePolicy::Auto)
         group.removeRecomputeAttr();

@@ -12,23 +12,22 @@
 
 namespace fsdp {
 
-/// What is done to a captured step before a schedule is searched for.
+/// Choices for a captured step before a schedule is searched for.
 struct StepChoices {
-  std::optional<RecomputeOptions> recompute = {}; // none: it stays as it is
+  std::optional<RecomputeOptions> recompute = {}; // none: no fsdp-recompute
   OffloadChoices offload = {};
   FusionChoice fusion = FusionChoice::Off;
 };
 
-/// The passes from `captured`, a step with groups, to the sharded step that a search takes.
+/// Adds the passes from `captured`, a step with groups, to the sharded step that a search takes.
 void addSharding(mlir::OpPassManager &manager, mlir::ModuleOp captured, const StepChoices &choices);
 
-/// The least peak, in bytes, of any schedule of the captured step with groups `captured`; none
-/// where that is no step that can be scheduled. Emits nothing. `captured` is changed: give a clone.
+/// The least peak, in bytes, of any schedule of the captured step with groups `captured`; none if
+/// it cannot be scheduled. Emits no diagnostics. Changes `captured`: pass a clone.
 std::optional<int64_t> findLeastPeak(mlir::ModuleOp captured, const cost::CostModel &costs,
                                      const StepChoices &choices);
 
-/// The same of the captured step behind a sharded one, each group over `shardFactor` times as many
-/// ranks.
+/// The same for the captured step from which `sharded` was made, with `change` applied.
 std::optional<int64_t> findLeastPeak(mlir::ModuleOp sharded, const cost::CostModel &costs,
                                      const StepChange &change, FusionChoice fusion);
 

@@ -1,4 +1,4 @@
-//===- MixedPrecision.cpp - Groups travel in the dtype of their uses ------===//
+//===- MixedPrecision.cpp - Gathers in the dtype of the parameters' uses --===//
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"
@@ -22,10 +22,10 @@ namespace {
 
 /// How the step uses the parameters of a group.
 struct GroupUses {
-  Type dtype; // to which they are cast; null: to none
+  Type dtype; // to which the parameters are cast; null: no casts
   SmallVector<ReadOp> reads;
-  SmallVector<CallOp> casts;     // to `dtype` and to others
-  OpOperand *otherUse = nullptr; // the first that is no cast to `dtype`
+  SmallVector<CallOp> casts;     // to any dtype
+  OpOperand *otherUse = nullptr; // the first use that is not a cast to `dtype`
   SmallVector<GradOp> gradients;
 };
 
@@ -43,13 +43,13 @@ private:
   void castGradients(GroupOp group, GroupUses &uses);
 
   Step step;
-  SmallVector<GroupUses> usesOf; // by group
+  SmallVector<GroupUses> usesOf; // for each group
   unsigned numNarrowed = 0, numCastsRemoved = 0;
 };
 
 } // namespace
 
-/// The dtype to which a call casts its operand, if that is all it does.
+/// The dtype to which a call casts its operand, if the call is a mere cast; else null.
 static Type getCastDtype(Operation *op) {
   auto call = dyn_cast<CallOp>(op);
   if (!call || call.getCallee() != "_to_copy.default" || call.getNumResults() != 1)
@@ -82,7 +82,7 @@ void MixedPrecisionPass::collectUses() {
     if (!uses)
       continue;
     uses->reads.push_back(read);
-    OpOperand *otherUse = nullptr; // the uses come last first
+    OpOperand *otherUse = nullptr; // uses are listed last first
     for (OpOperand &use : read.getResult().getUses()) {
       Type dtype = getCastDtype(use.getOwner());
       if (!uses->dtype)
@@ -124,8 +124,8 @@ static bool isNarrowed(const GroupUses &uses) {
          (uses.dtype.isBF16() || uses.dtype.isF16());
 }
 
-/// The dtype in which the group can travel; null where that is the parameters' own. An error if the
-/// user has asked for another one.
+/// The dtype in which the group can be gathered; null for the parameters' own dtype. An error if
+/// the user asks for another dtype.
 FailureOr<Type> MixedPrecisionPass::findTravelDtype(GroupOp group, const GroupUses &uses) {
   if (group.getGatherDtype() || group.getReduceDtype())
     return group.emitError("group @")
@@ -155,7 +155,7 @@ FailureOr<Type> MixedPrecisionPass::findTravelDtype(GroupOp group, const GroupUs
   return diag;
 }
 
-/// The module in which a value of the forward is made: that of an operator or of a buffer; nullopt
+/// The module that makes a value of the forward: the module of an operator or of a buffer; nullopt
 /// for literals, inputs (which the capture casts) and parameters.
 static std::optional<StringRef> getMaker(Value value, const Step &step, ModuleTree &tree) {
   if (auto call = value.getDefiningOp<CallOp>())
@@ -167,10 +167,11 @@ static std::optional<StringRef> getMaker(Value value, const Step &step, ModuleTr
 }
 
 /// FSDP2 casts floating-point arguments of each group's modules to param_dtype
-/// (cast_forward_inputs). Here nothing does but fsdpc.export: those of other groups for which that
-/// was asked may have no other dtype.
+/// (cast_forward_inputs). Here only fsdpc.export inserts such casts. So for other groups that ask
+/// for a param_dtype, arguments of another floating dtype are an error.
 LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
-  llvm::StringMap<std::pair<StringRef, Type>> policyOf; // by module of a group: its name and dtype
+  // For each module of a group: its name and dtype.
+  llvm::StringMap<std::pair<StringRef, Type>> policyOf;
   for (GroupOp group : step.groups)
     for (auto module : group.getModules().getAsRange<StringAttr>())
       policyOf[module.getValue()] = {};
@@ -179,7 +180,7 @@ LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
       policyOf[module.getValue()] = {module.getValue(), getAskedDtype(group)};
   if (asked.empty())
     return success();
-  DenseMap<StringAttr, std::pair<StringRef, Type>> innermost; // by module of a call
+  DenseMap<StringAttr, std::pair<StringRef, Type>> innermost; // for each module of a call
   ModuleTree tree;
   auto getPolicy = [&](StringAttr module) {
     auto [it, isNew] = innermost.try_emplace(module);
@@ -228,9 +229,9 @@ void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
   numCastsRemoved += uses.casts.size();
 }
 
-/// Moves casts of gradients behind what they cast, into its module. Autograd runs those of
-/// parameters that were cast before the forward at the end of the backward, outside of all modules,
-/// when their groups should have been reduced.
+/// Moves each cast of a gradient directly after the operator whose result it casts, and into that
+/// operator's module. Autograd runs the casts that belong to parameters cast before the forward at
+/// the end of the backward, outside of all modules, which is after their groups should be reduced.
 static void advanceGradients(ArrayRef<GradOp> gradients) {
   for (GradOp grad : gradients) {
     auto cast = grad.getValue().getDefiningOp<CallOp>();
@@ -244,9 +245,9 @@ static void advanceGradients(ArrayRef<GradOp> gradients) {
   }
 }
 
-/// Moves the cast of a parameter to what uses it first, and into its module: there the group is
-/// fetched, if it lies on the host. The capture casts all before the forward, where it would seem
-/// that their modules begin to run.
+/// Moves the cast of a parameter to its first user, and into that user's module: there the group is
+/// fetched, if it is on the host. The capture casts all parameters before the forward, so that
+/// their modules would seem to begin there.
 static void deferCast(CallOp cast) {
   Operation *first = nullptr;
   for (Operation *user : cast.getResult(0).getUsers())
@@ -259,8 +260,8 @@ static void deferCast(CallOp cast) {
     cast.setScopeAttr(call.getScopeAttr());
 }
 
-/// Narrows the gathers where the group can travel in `dtype`, and says why where the user asks for
-/// something else, or for nothing.
+/// Narrows the gathers if the group can be gathered in `dtype`, and records the reason if the user
+/// asks for another dtype, or for none.
 void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtype) {
   Type asked = getAskedDtype(group);
   Decision decision{Subject::GatherDtype, "", ""};
@@ -271,7 +272,7 @@ void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtyp
     what << "is not gathered";
     reason << "the step does not read its parameters";
   } else if (step.getShards(group) == 1) {
-    // What a rank holds whole is not gathered: it is cast where its modules run.
+    // Parameters that are whole on a rank are not gathered: they are cast where their modules run.
     llvm::for_each(uses.casts, deferCast);
     if (!dtype || !asked)
       return;
@@ -305,12 +306,13 @@ void MixedPrecisionPass::decideReductions(GroupOp group, GroupUses &uses) {
                    getArgument());
     return;
   }
-  // An evaluation says it, too, though it has no gradients: shards are laid out by it.
+  // An evaluation has no gradients, but records the dtype, too, since the layout of shards depends
+  // on it.
   group.setReduceDtypeAttr(TypeAttr::get(asked.getDtypeOfReduction()));
   castGradients(group, uses);
 }
 
-/// Makes the gradients those of reduce_dtype: without the cast behind them, or with one.
+/// Brings the gradients to reduce_dtype, by removing or inserting a cast.
 void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
   Type dtype = *group.getReduceDtype();
   MLIRContext *context = &getContext();

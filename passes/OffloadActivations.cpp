@@ -1,4 +1,4 @@
-//===- OffloadActivations.cpp - Activations wait in the host's memory -----===//
+//===- OffloadActivations.cpp - Keeps activations in host memory ----------===//
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/TensorLayout.h"
@@ -22,27 +22,29 @@ using aten::Phase;
 
 namespace {
 
-/// Calls in a row of one block, phase and microbatch.
+/// Consecutive calls of one block, phase and microbatch.
 struct Run {
-  unsigned group; // of the block; as many as there are groups: operators of no group
+  unsigned group; // of the block; the number of groups stands for operators of no group
   CallOp first, last;
 };
 
-/// A result of the forward that owns its bytes, and who reads these.
+/// A result of the forward that owns its bytes, and the readers of these bytes.
 struct Activation {
-  CallOp last = {}; // of the forward, by position; what makes it if nothing reads it
-  SmallVector<OpOperand *> uses = {}; // of the backward, in order: of the tensor or of its views
-  bool isReadElsewhere = false;       // by other than calls, or by the forward after the backward
+  CallOp last = {}; // its last reader in the forward; its maker if nothing reads it
+  // Reads of the backward, in order, of the tensor or of its views.
+  SmallVector<OpOperand *> uses = {};
+  // Read by operations other than calls, or by the forward after the backward.
+  bool isReadElsewhere = false;
 };
 
 class Offloader {
 public:
   Offloader(Step &step, RecomputeBlocks &blocks, int64_t minBytes)
       : step(step), blocks(blocks), minBytes(minBytes), builder(step.module.getContext()) {}
-  /// Finds what could wait on the host, of each group.
+  /// Finds the activations of each group that can wait on the host.
   void collect();
   bool hasActivations(unsigned group) const { return groups.contains(group); }
-  /// Stores and fetches what is of these groups.
+  /// Stores and fetches the activations of the groups for which `isWanted` is true.
   void run(function_ref<bool(unsigned group)> isWanted);
 
   int64_t numOffloaded = 0, offloadedBytes = 0;
@@ -56,7 +58,7 @@ private:
   }
   void offload(Value tensor, const Activation &activation);
   void replaceUses(const Activation &activation, Value tensor, Value fetched);
-  /// Behind `op` and what was put there before.
+  /// Creates an operation after `op` and after the operations inserted there before.
   template <typename OpT, typename... Args> OpT createBehind(Operation *op, Args &&...args);
 
   Step &step;
@@ -65,11 +67,12 @@ private:
   OpBuilder builder;
   std::vector<Run> runs;
   DenseMap<Operation *, unsigned> runOf;
-  /// By result of the forward: the tensor that owns its bytes, which is itself unless it is a view.
+  /// For each result of the forward, the tensor that owns its bytes: itself unless it is a view.
   DenseMap<Value, Value> rootOf;
   llvm::MapVector<Value, Activation> activations;
-  DenseSet<unsigned> groups;                     // of activations that can wait
-  DenseMap<Operation *, Operation *> lastBehind; // by operation: the last of what was put behind it
+  DenseSet<unsigned> groups; // with activations that can wait
+  // For each operation: the last one inserted after it.
+  DenseMap<Operation *, Operation *> lastBehind;
 };
 
 } // namespace
@@ -125,9 +128,9 @@ void Offloader::collect() {
       groups.insert(getGroup(activation));
 }
 
-/// Only operators read it, and there is time: between the run behind its last reader of the
-/// forward, beside which it is stored, and the run before its first reader of the backward, beside
-/// which it is fetched.
+/// True if only operators read the tensor, and if there is time to copy it: the run after its last
+/// reader in the forward, which overlaps the store, ends before the run that precedes its first
+/// reader in the backward, which overlaps the fetch.
 bool Offloader::canWait(Value tensor, const Activation &activation) const {
   auto type = dyn_cast<RankedTensorType>(tensor.getType());
   if (!type || activation.uses.empty() || activation.isReadElsewhere)
@@ -152,7 +155,8 @@ OpT Offloader::createBehind(Operation *op, Args &&...args) {
   return created;
 }
 
-/// Views are made again where the backward reads the first of them.
+/// Replaces uses of the tensor in the backward by `fetched`. Views are made again where the
+/// backward first reads one.
 void Offloader::replaceUses(const Activation &activation, Value tensor, Value fetched) {
   IRMapping again;
   again.map(tensor, fetched);
@@ -190,7 +194,8 @@ void Offloader::offload(Value tensor, const Activation &activation) {
   offloadedBytes += getStorageBytes(cast<RankedTensorType>(tensor.getType()));
 }
 
-/// In the order in which the backward reads them, which is that of the fetches.
+/// Offloads the activations in the order in which the backward reads them, which is the order of
+/// the fetches.
 void Offloader::run(function_ref<bool(unsigned group)> isWanted) {
   SmallVector<Value> wanted;
   for (auto &[tensor, activation] : activations)
@@ -255,9 +260,10 @@ struct OffloadActivationsPass : public fsdp::impl::OffloadActivationsBase<Offloa
   }
 
 private:
-  /// What a search has marked stays marked, unless nothing of it can wait. `isTold`: whether a
-  /// group without activations says so; one of frozen parameters has its modules' trained ones
-  /// beside it.
+  /// Marks the group. A group that a search has marked stays marked, unless none of its activations
+  /// can wait. `isTold`: whether to record that a group has no such activations. That is not
+  /// recorded for a group of frozen parameters, since another group has the trained parameters of
+  /// the same modules.
   void mark(GroupOp group, bool hasActivations, bool isTold) {
     std::optional<bool> request = group.getOffloadActivations();
     const bool isMarked = group.areActivationsOnHost();

@@ -1,4 +1,4 @@
-//===- OffloadGradients.cpp - Gradients wait in the host's memory ---------===//
+//===- OffloadGradients.cpp - Keeps waiting gradients in host memory ------===//
 
 #include "fsdp/Analysis/Step.h"
 #include "mlir/IR/Builders.h"
@@ -15,7 +15,7 @@ using namespace fsdp;
 
 namespace {
 
-/// A reduced gradient that nothing reads from `last` until `reader`.
+/// A reduced gradient that nothing reads between `last` and `reader`.
 struct Waiting {
   Value gradient;
   Operation *last;
@@ -26,7 +26,7 @@ struct Waiting {
 class Offloader {
 public:
   explicit Offloader(Step &step) : step(step), builder(step.module.getContext()) {}
-  /// The number of gradients that wait on the host.
+  /// Inserts the copies. Returns the number of gradients that wait on the host.
   size_t run();
 
 private:
@@ -41,7 +41,7 @@ private:
   Step &step;
   OpBuilder builder;
   DenseMap<Operation *, unsigned> placeOf;
-  std::vector<unsigned> workBefore; // by place: how many operations that compute precede it
+  std::vector<unsigned> workBefore; // for each place, the number of computing operations before it
   SmallVector<Waiting> waiting;
 };
 
@@ -52,8 +52,8 @@ bool Offloader::isOnHost(Value gradient) {
   return step.groups[step.groupByName.lookup(shard.getGroup().getAttr())].areParametersOnHost();
 }
 
-/// Computes what a gradient adds to the norm where the gradient is made, so that it need not be in
-/// the arena for that later.
+/// Computes a gradient's part of the norm where the gradient is made, so that the gradient need not
+/// be in the arena when the norm is computed.
 void Offloader::takeNormsAhead() {
   for (auto norm : step.getBody().getOps<PartialNormOp>())
     for (OpOperand &operand : norm.getGradientsMutable()) {
@@ -67,20 +67,20 @@ void Offloader::takeNormsAhead() {
     }
 }
 
-/// True if something is computed, reduced or updated between two operations.
+/// True if there is a computation, reduction or update between two operations.
 bool Offloader::isLongBetween(Operation *first, Operation *second) const {
   return workBefore[placeOf.lookup(second)] > workBefore[placeOf.lookup(first) + 1];
 }
 
-/// Before the copy or collective that is on its way while `reader` is waited for; at the latest
-/// before `reader`.
+/// The operation before which the fetch starts: the start of the copy or collective whose result
+/// `reader` also needs, else `reader`.
 Operation *Offloader::findFetchPlace(Operation *reader, Operation *last) {
   Operation *place = nullptr;
   if (auto update = dyn_cast<UpdateOp>(reader); update && update.getState())
     place = update.getState().getDefiningOp<FetchStateWaitOp>().getStart();
   else if (auto sum = dyn_cast<AccumulateOp>(reader))
     if (ReduceScatterStartOp start = getReductionOf(sum.getGradient())) {
-      while (start.getCoalesced()) // with those before it, which stand together
+      while (start.getCoalesced()) // back to the first start of the bucket
         start = cast<ReduceScatterStartOp>(start->getPrevNode());
       place = start;
     }
@@ -95,16 +95,17 @@ void Offloader::noteWaiting(Value gradient) {
     else if (!reader)
       reader = user;
     else
-      return; // read twice, which no pass makes: it stays in the arena
+      return; // read twice, as no pass produces: the gradient stays in the arena
   if (!reader || !isa<AccumulateOp, UpdateOp, AllReduceStartOp>(reader) ||
       !isLongBetween(last, reader))
     return;
   if (auto sum = dyn_cast<AccumulateOp>(reader); sum && sum.getSum() != gradient)
-    return; // what is added is there when it is added
+    return; // the added gradient is reduced just before the sum
   waiting.push_back({gradient, last, reader, findFetchPlace(reader, last)});
 }
 
-/// True for what yields a reduced gradient: one of its own, or in the bytes of another value.
+/// True for an operation that yields a reduced gradient, in a buffer of its own or in that of
+/// another value.
 static bool makesGradient(Operation &op) {
   auto inStep = dyn_cast<StepOpInterface>(op);
   if (!inStep || op.getNumResults() != 1 || !isa<ShardType>(op.getResult(0).getType()))
@@ -131,8 +132,8 @@ void Offloader::findWaiting() {
   });
 }
 
-/// A store is waited for when the next one starts, so that two gradients are in the arena at a
-/// time.
+/// The wait of a store is before the next store's start, so that at most two gradients are in the
+/// arena at a time.
 void Offloader::insertCopies() {
   auto handle = HandleType::get(builder.getContext());
   for (auto [index, entry] : llvm::enumerate(waiting)) {

@@ -1,4 +1,4 @@
-//===- OffloadOptimizer.cpp - Optimizer state in the host's memory --------===//
+//===- OffloadOptimizer.cpp - Keeps optimizer state in host memory --------===//
 
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Step.h"
@@ -30,11 +30,11 @@ static void insertCopies(UpdateOp update) {
   StoreStateWaitOp::create(builder, loc, store.getHandle());
 }
 
-/// A place that is written to the group already is that which is asked for.
+/// Checks that a place in the group's attribute already agrees with the request.
 static LogicalResult checkPlace(GroupOp group, bool isAsked) {
   std::optional<StatePlace> place = group.getOptimizerState();
   std::optional<bool> request = group.getOffloadOptimizer();
-  // Without a request of its own a group may have been chosen by a search.
+  // A search may have marked a group without a request.
   if (!place || isAsked == group.isStateOnHost() || (!request && !isAsked))
     return success();
   InFlightDiagnostic diag = group.emitError("group @")
@@ -65,7 +65,7 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     if (step->optimizer)
       numStates = getStateNames(step->optimizer).size();
     for (GroupOp group : step->groups) {
-      // FSDP2's optimizer works on the parameters where they lie.
+      // FSDP2's optimizer updates parameters where they are.
       bool isWanted =
           offload == OffloadPolicy::All || (group.areParametersOnHost() && numStates > 0);
       bool isAsked = group.getOffloadOptimizer().value_or(isWanted);

@@ -50,9 +50,9 @@ private:
 };
 } // namespace
 
-/// Of the module, which has been fused, or, where the choice is free and only that fits, of the
-/// step without kernels, which the module becomes. Where neither fits, the refusal is of the one
-/// that needs less.
+/// Finds a schedule of the module, which has been fused. If the choice of kernels is free and only
+/// the step without kernels fits, replaces the module by `unfused` and finds its schedule. If
+/// neither fits, the error is about the step that needs less.
 FailureOr<std::optional<FoundSchedule>>
 OptimizeSchedulePass::findSchedule(const ScheduleSearch &search, ModuleOp unfused) {
   ModuleOp module = getOperation();

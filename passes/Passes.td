@@ -9,13 +9,14 @@ class Fsdp_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::fsdp::FsdpDialect"];
 }
 
-/// Options of passes that ask a cost model.
+/// Options of passes that use a cost model.
 defvar costOptions = [
   Option<"device", "device", "std::string", "\"\"",
-         "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
+         "Device that predicts durations: h100, h200, b200, a100, cpu; default the profile's, "
+         "else cpu">,
   Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
   Option<"network", "network", "std::string", "\"\"",
-         "A preset or a JSON file; default the device's">,
+         "Network that predicts collectives: a preset or a JSON file; default the device's">,
   Option<"computeJitter", "compute-jitter", "std::string", "\"\"",
          "Relative standard deviation of operations' durations, percent; default the profile's">,
   Option<"networkJitter", "network-jitter", "std::string", "\"\"",
@@ -24,51 +25,52 @@ defvar costOptions = [
 
 defvar offloadOptions = [
   Option<"offload", "offload", "::fsdp::OffloadPolicy", "::fsdp::OffloadPolicy::None",
-         "Which groups keep optimizer state on the host",
+         "Groups whose optimizer state is on the host",
          [{::llvm::cl::values(
-           clEnumValN(::fsdp::OffloadPolicy::None, "none", "those that say so"),
+           clEnumValN(::fsdp::OffloadPolicy::None, "none", "only those that ask for it"),
            clEnumValN(::fsdp::OffloadPolicy::Auto, "auto",
-                      "all that do not say otherwise, if a search finds nothing without"),
-           clEnumValN(::fsdp::OffloadPolicy::All, "all", "all that do not say otherwise"))}]>
+                      "as all, if a search finds nothing that fits otherwise"),
+           clEnumValN(::fsdp::OffloadPolicy::All, "all", "all but those that ask not to be"))}]>
 ];
 
 defvar offloadActivationsOption =
   Option<"activations", "activations", "::fsdp::OffloadPolicy", "::fsdp::OffloadPolicy::None",
-         "Which blocks keep activations on the host",
+         "Blocks whose activations are on the host",
          [{::llvm::cl::values(
-           clEnumValN(::fsdp::OffloadPolicy::None, "none", "those that say so"),
+           clEnumValN(::fsdp::OffloadPolicy::None, "none", "only those that ask for it"),
            clEnumValN(::fsdp::OffloadPolicy::Auto, "auto", "as many as a search decides"),
-           clEnumValN(::fsdp::OffloadPolicy::All, "all", "all that do not say otherwise"))}]>;
+           clEnumValN(::fsdp::OffloadPolicy::All, "all", "all but those that ask not to be"))}]>;
 
 /// Options of passes that search for a schedule (ScheduleSearch.h).
 defvar searchOptions = [
   Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
-         "Who decides on the schedule: auto, asap or fsdp2",
+         "How the schedule is decided: auto, asap or fsdp2",
          [{::llvm::cl::values(
            clEnumValN(::fsdp::ScheduleChoice::Auto, "auto", "a search"),
            clEnumValN(::fsdp::ScheduleChoice::Asap, "asap",
-                      "as soon as memory allows, nothing kept"),
+                      "collectives start as soon as memory allows, no group stays gathered"),
            clEnumValN(::fsdp::ScheduleChoice::Fsdp2, "fsdp2",
-                      "FSDP2's decisions, under the cap"))}]>,
+                      "FSDP2's decisions, checked against the cap"))}]>,
   Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
          "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
   Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
   Option<"maxBucketSize", "max-bucket-size", "std::string", "\"0\"",
-         "The most bytes that one launch of several collectives may move: 1GiB; 0: no limit">,
+         "Upper limit on the bytes of one launch of several collectives, as 1GiB; 0: no limit">,
   Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
-  Option<"budget", "budget", "int64_t", "3000", "Simulations that a search may take">
+  Option<"budget", "budget", "int64_t", "3000", "Number of simulations that a search may run">
 ] # costOptions;
 
 defvar fusionValues = [{::llvm::cl::values(
   clEnumValN(::fsdp::FusionChoice::Auto, "auto", "fast for CUDA, exact for CPUs"),
   clEnumValN(::fsdp::FusionChoice::Off, "off", "none"),
   clEnumValN(::fsdp::FusionChoice::Exact, "exact", "those with torch's bits"),
-  clEnumValN(::fsdp::FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))}];
+  clEnumValN(::fsdp::FusionChoice::Fast, "fast",
+             "more operators, computed in fp32 and rounded once"))}];
 
-/// Of passes that search a schedule for a step, which they fuse before.
+/// Options of passes that fuse a step and then search for its schedule.
 defvar fusionOptions = [
   Option<"fusion", "fusion", "::fsdp::FusionChoice", "::fsdp::FusionChoice::Off",
-         "Which operators become kernels before the search", fusionValues>
+         "Operators that become kernels before the search", fusionValues>
 ];
 
 include "ShardingPasses.td"

@@ -71,7 +71,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   addRecomputation(manager, options);
   manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
-  // A search has marked the groups that it offloads (fsdp-choose-recompute).
+  // For the policy Auto, the search in fsdp-choose-recompute has marked the groups that it
+  // offloads.
   auto decide = [&](OffloadPolicy policy) {
     return isSearched && policy == OffloadPolicy::Auto ? OffloadPolicy::None : policy;
   };
@@ -141,7 +142,7 @@ std::optional<std::string> fsdp::explainUnusedOffload(OffloadPolicy policy, Sche
   return std::nullopt;
 }
 
-/// Options that are given and have no effect are errors.
+/// Reports an error if an option is given that has no effect.
 static LogicalResult checkOptions(const PipelineOptions &options,
                                   function_ref<LogicalResult(const Twine &)> emitError) {
   const PipelineOptions &o = options;
@@ -170,7 +171,8 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   return success();
 }
 
-/// The first option that stands twice in the text of a pipeline; the last one would win silently.
+/// The first option that occurs twice in the text of a pipeline. Without this check the last value
+/// would win silently.
 static std::optional<StringRef> findRepeated(StringRef text) {
   llvm::StringSet<> seen;
   while (!(text = text.ltrim()).empty()) {

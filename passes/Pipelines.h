@@ -12,7 +12,7 @@
 
 namespace fsdp {
 
-/// What a user chooses. Empty strings mean: as the YAML file says, else the default.
+/// The user's choices. An empty string is the YAML file's choice, else the default.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
   Option<std::string> mesh{*this, "mesh",
@@ -23,95 +23,97 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
   Option<std::string> shardPlacement{
       *this, "shard-placement",
-      llvm::cl::desc("On which dimension per-param cuts parameters: a number or largest")};
+      llvm::cl::desc(
+          "Dimension on which the per-param layout shards parameters: a number or largest")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
   Option<std::string> paramDtype{
       *this, "param-dtype",
-      llvm::cl::desc("In which parameters are gathered: float32, bfloat16, float16")};
+      llvm::cl::desc("Dtype in which parameters are gathered: float32, bfloat16, float16")};
   Option<std::string> reduceDtype{
       *this, "reduce-dtype",
-      llvm::cl::desc("In which gradients are reduced: float32, bfloat16, float16")};
+      llvm::cl::desc("Dtype in which gradients are reduced: float32, bfloat16, float16")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(0),
-                               llvm::cl::desc("Forwards and backwards of a step, whose gradients "
-                                              "are added up; 0: as the YAML file says, else 1")};
+                               llvm::cl::desc("Number of microbatches of a step, whose gradients "
+                                              "are added up; 0: the YAML file's, else 1")};
   Option<std::string> microbatchLoss{*this, "microbatch-loss", llvm::cl::desc("mean or sum")};
   Option<std::string> microbatchOrder{*this, "microbatch-order",
                                       llvm::cl::desc("sequential or 1f1b")};
   Option<std::string> stages{
       *this, "stages",
-      llvm::cl::desc("Of microbatch-order 1f1b: the modules with which stages begin, with commas")};
+      llvm::cl::desc(
+          "For microbatch-order 1f1b: the first module of each stage, separated by commas")};
   Option<std::string> gradientSync{
       *this, "gradient-sync",
-      llvm::cl::desc("After which microbatches gradients are reduced: each, reduce_scatter, last")};
+      llvm::cl::desc("Microbatches after which gradients are reduced: each, reduce_scatter, last")};
   Option<std::string> reshardAfterBackward{
       *this, "reshard-after-backward",
       llvm::cl::desc("false: parameters stay gathered between microbatches")};
   Option<std::string> splitRoot{
       *this, "split-root",
-      llvm::cl::desc("true: what the root holds before, between and behind the other groups are "
-                     "groups of their own; default: where schedules are searched for")};
-  /// The default of splitRoot is true, whatever the schedule: for an evaluation beside a step that
-  /// is searched for.
+      llvm::cl::desc("true: the root's parameters before, between and after the other groups form "
+                     "groups of their own; default: true if a schedule is searched for")};
+  /// Makes true the default of splitRoot, whatever the schedule: for an evaluation whose training
+  /// step is searched for.
   bool splitsRoot = false;
   Option<std::string> offloadPolicy{
       *this, "offload-policy",
-      llvm::cl::desc("cpu: parameters and the optimizer's state lie in the host's memory, as with "
-                     "FSDP2's CPUOffloadPolicy; none")};
+      llvm::cl::desc("cpu: parameters and optimizer state are in host memory between their uses, "
+                     "as with FSDP2's CPUOffloadPolicy; none")};
   Option<Transport> transport{
       *this, "transport", llvm::cl::init(Transport::Kernels),
-      llvm::cl::desc("What moves the bytes of gathers; the bits are the same"),
+      llvm::cl::desc("What moves the bytes of gathers; results are bitwise the same"),
       llvm::cl::values(clEnumValN(Transport::Kernels, "kernels", "NCCL's kernels"),
                        clEnumValN(Transport::CopyEngine, "copy-engine",
                                   "the devices' copy engines, between ranks of one host"),
-                       clEnumValN(Transport::Auto, "auto", "as a search decides for each gather"))};
+                       clEnumValN(Transport::Auto, "auto", "a search decides for each gather"))};
   Option<RecomputePolicy> recompute{
       *this, "recompute", llvm::cl::init(RecomputePolicy::Auto),
       llvm::cl::desc(
-          "What the backward computes again instead of keeping it; the bits are the same"),
+          "What the backward recomputes instead of keeping it; results are bitwise the same"),
       llvm::cl::values(
           clEnumValN(RecomputePolicy::Auto, "auto",
-                     "cheap; where schedules are searched for, what is fastest and fits"),
+                     "cheap, or if a schedule is searched for, the fastest choice that fits"),
           clEnumValN(RecomputePolicy::Cheap, "cheap",
                      "results that cost about as much to compute as to read"),
           clEnumValN(RecomputePolicy::Selected, "selected",
-                     "of every block, all but products and attention"),
-          clEnumValN(RecomputePolicy::Full, "full", "of every block, all but what enters it"),
+                     "of every block, all but matrix products and attention"),
+          clEnumValN(RecomputePolicy::Full, "full", "of every block, all but its inputs"),
           clEnumValN(RecomputePolicy::None, "none", "nothing"))};
   Option<OffloadPolicy> offloadOptimizer{
       *this, "offload-optimizer", llvm::cl::init(OffloadPolicy::None),
-      llvm::cl::desc(
-          "Which groups keep their optimizer state in the host's memory between updates; "
-          "the bits are the same"),
+      llvm::cl::desc("Groups whose optimizer state is in host memory between updates; results are "
+                     "bitwise the same"),
       llvm::cl::values(
-          clEnumValN(OffloadPolicy::None, "none", "those that say so in the YAML file"),
+          clEnumValN(OffloadPolicy::None, "none", "only those for which the YAML file asks"),
           clEnumValN(OffloadPolicy::Auto, "auto",
-                     "all, if a search under a memory cap finds nothing that fits without"),
-          clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
+                     "as all, if a search under a memory cap finds nothing else that fits"),
+          clEnumValN(OffloadPolicy::All, "all", "all but those that the YAML file excludes"))};
   Option<OffloadPolicy> offloadActivations{
       *this, "offload-activations", llvm::cl::init(OffloadPolicy::None),
-      llvm::cl::desc("Which blocks keep what their forward keeps for the backward in the host's "
-                     "memory; the bits are the same without fusion=fast"),
+      llvm::cl::desc("Blocks whose activations wait for the backward in host memory; results are "
+                     "bitwise the same, except with fusion=fast"),
       llvm::cl::values(
-          clEnumValN(OffloadPolicy::None, "none", "those that say so in the YAML file"),
+          clEnumValN(OffloadPolicy::None, "none", "only those for which the YAML file asks"),
           clEnumValN(OffloadPolicy::Auto, "auto", "as many as a search under a memory cap decides"),
-          clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
+          clEnumValN(OffloadPolicy::All, "all", "all but those that the YAML file excludes"))};
   Option<FusionChoice> fusion{
       *this, "fusion", llvm::cl::init(FusionChoice::Auto),
-      llvm::cl::desc("Which operators become generated kernels"),
+      llvm::cl::desc("Operators that become generated kernels"),
       llvm::cl::values(
-          clEnumValN(FusionChoice::Auto, "auto",
-                     "fast of steps captured for CUDA, exact of others"),
+          clEnumValN(FusionChoice::Auto, "auto", "fast for steps captured for CUDA, else exact"),
           clEnumValN(FusionChoice::Off, "off", "none"),
           clEnumValN(FusionChoice::Exact, "exact", "those whose kernels give torch's bits"),
-          clEnumValN(FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))};
+          clEnumValN(FusionChoice::Fast, "fast",
+                     "more operators, computed in fp32 and rounded once"))};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
   Option<ScheduleChoice> schedule{
       *this, "schedule", llvm::cl::init(ScheduleChoice::Fsdp2),
-      llvm::cl::desc("Who decides on the order of issue"),
+      llvm::cl::desc("How the order of issue is decided"),
       llvm::cl::values(
-          clEnumValN(ScheduleChoice::Fsdp2, "fsdp2", "eager FSDP2, or prefetch=none"),
-          clEnumValN(ScheduleChoice::Asap, "asap", "as soon as memory allows"),
+          clEnumValN(ScheduleChoice::Fsdp2, "fsdp2",
+                     "eager FSDP2's order, or that of prefetch=none"),
+          clEnumValN(ScheduleChoice::Asap, "asap", "collectives start as soon as memory allows"),
           clEnumValN(ScheduleChoice::Auto, "auto", "a search for the least step time"))};
   Option<std::string> memoryCap{
       *this, "memory-cap", llvm::cl::init("0"),
@@ -120,21 +122,27 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                        llvm::cl::desc("Let a search issue several collectives in one launch")};
   Option<std::string> maxBucketSize{
       *this, "max-bucket-size", llvm::cl::init("0"),
-      llvm::cl::desc("The most bytes that a launch of several collectives may move: 1GiB; 0: all")};
+      llvm::cl::desc(
+          "Upper limit on the bytes of one launch of several collectives, as 1GiB; 0: no limit")};
   Option<uint64_t> seed{*this, "seed", llvm::cl::init(0), llvm::cl::desc("Of the search")};
   Option<int64_t> budget{*this, "budget", llvm::cl::init(3000),
-                         llvm::cl::desc("Simulations that the search may take")};
-  Option<std::string> device{*this, "device",
-                             llvm::cl::desc("Whose durations: h100, h200, b200, a100, cpu")};
+                         llvm::cl::desc("Number of simulations that the search may run")};
+  Option<std::string> device{
+      *this, "device",
+      llvm::cl::desc("Device that predicts durations: h100, h200, b200, a100, cpu")};
   Option<std::string> profile{*this, "profile",
                               llvm::cl::desc("Durations measured by fsdp-profile (JSON)")};
-  Option<std::string> network{*this, "network", llvm::cl::desc("A preset or a JSON file")};
+  Option<std::string> network{
+      *this, "network",
+      llvm::cl::desc("Network that predicts collectives: a preset or a JSON file")};
   Option<std::string> computeJitter{
       *this, "compute-jitter",
-      llvm::cl::desc("How much durations of operations vary, percent (the profile's)")};
+      llvm::cl::desc(
+          "Relative standard deviation of operations' durations, percent (the profile's)")};
   Option<std::string> networkJitter{
       *this, "network-jitter",
-      llvm::cl::desc("How much durations of collectives vary, percent (the network's)")};
+      llvm::cl::desc(
+          "Relative standard deviation of collectives' durations, percent (the network's)")};
   Option<ModulePhase> upTo{*this, "up-to", llvm::cl::init(ModulePhase::Planned),
                            llvm::cl::desc("Last phase"),
                            llvm::cl::values(clEnumValN(ModulePhase::Sharded, "sharded", ""),
@@ -144,7 +152,7 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                       llvm::cl::desc("Check the module after every phase")};
 };
 
-/// Flags that only a search, or only a search or a report, looks at.
+/// Flags that only a search reads, or only a search and a report.
 inline constexpr llvm::StringLiteral kSearchFlags[] = {
     "max-bucket-size", "seed",    "budget",         "device",
     "profile",         "network", "compute-jitter", "network-jitter"};
@@ -154,22 +162,23 @@ struct FlagUses {
   ScheduleChoice schedule = ScheduleChoice::Fsdp2;
   bool hasReport = false, hasCap = false, hasBuckets = true;
 };
-/// Why one of these flags would have no effect; none where it has one.
+/// The reason why a flag of kSearchFlags has no effect; none if it has one.
 std::optional<std::string> explainUnused(llvm::StringRef flag, const FlagUses &uses);
 
-/// Why this `--transport` would decide nothing; none where it decides.
+/// The reason why this `--transport` has no effect; none if it has one.
 std::optional<std::string> explainUnusedTransport(Transport transport, ScheduleChoice schedule);
 
-/// Why the policy Auto of `--offload-optimizer` or `--offload-activations` would decide nothing;
-/// none where it decides.
+/// The reason why the policy Auto of `--offload-optimizer` or `--offload-activations` has no
+/// effect; none if it has one.
 std::optional<std::string> explainUnusedOffload(OffloadPolicy policy, ScheduleChoice schedule,
                                                 bool hasCap);
 
 /// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
 
-/// Adds fsdp-recompute with these options. Before whole blocks are recomputed, what is cheap gets a
-/// copy of its own at its use in the backward, so that those of the block's repetition end early.
+/// Adds fsdp-recompute with these options and `cheap-first`: before whole blocks are recomputed,
+/// cheap results get a copy of their own where the backward uses them, so that the live ranges of
+/// the block's repeated results end early.
 void addRecompute(mlir::OpPassManager &manager, RecomputeOptions options);
 
 /// Adds fsdp-offload-optimizer and fsdp-offload-activations.

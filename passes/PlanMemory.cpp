@@ -1,4 +1,4 @@
-//===- PlanMemory.cpp - Places in the arena for every buffer --------------===//
+//===- PlanMemory.cpp - Offsets in the arena for every buffer -------------===//
 
 #include "fsdp/Analysis/HostPlaces.h"
 #include "fsdp/Analysis/Program.h"
@@ -20,17 +20,17 @@ using namespace mlir;
 using namespace fsdp;
 
 namespace {
-/// The buffers of all steps of a program, as if these ran one behind the other: what one step
-/// leaves the next may overwrite, but for state and constants, which live throughout.
+/// The buffers of all steps of a program, as if the steps ran one after another: a step may
+/// overwrite the buffers of the steps before, except state and constants, which live throughout.
 struct ProgramBuffers {
   explicit ProgramBuffers(ArrayRef<StepMemory> steps);
 
   std::vector<LiveRange> ranges;
-  SmallVector<std::vector<size_t>> rangeOf; // by step and by range of the step
+  SmallVector<std::vector<size_t>> rangeOf; // for each step and each range of the step
 };
 } // namespace
 
-/// The declaration of state that all steps have; null if the buffer is another one.
+/// The name of the shared state that the buffer holds; null if it holds none.
 static StringAttr getSharedName(const LiveRange &range) {
   if (auto group = dyn_cast<GroupOp>(range.owner))
     return group.getSymNameAttr();
@@ -66,7 +66,8 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
   }
 }
 
-/// What of a step waits on the host, and its places behind what is kept there.
+/// The values of a step that wait on the host, and their offsets after the state that is kept
+/// there.
 struct HostValues {
   explicit HostValues(const StepMemory &memory)
       : values(collectStoredValues(memory.getBody(), memory.groups)) {
@@ -80,8 +81,8 @@ struct HostValues {
   plan::ArenaPlan arena;
 };
 
-/// Writes where each group keeps its shard, the optimizer's states and the copy that is gathered.
-/// What is on the host stays throughout: one part lies behind the other. Returns their bytes.
+/// Writes the offsets of each group's shard, optimizer states and copy for gathers. State on the
+/// host is live throughout, so its parts follow each other. Returns the bytes on the host.
 static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
                            function_ref<int64_t(size_t)> toOffset) {
   int64_t hostBytes = 0;
@@ -108,9 +109,9 @@ static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
   return hostBytes;
 }
 
-/// Writes where gradients and activations wait on the host, behind the `keptBytes` of what stays
-/// there between steps. The steps of a program share that arena: `waitingBytes` is what the largest
-/// of them needs.
+/// Writes the offsets of gradients and activations that wait on the host, after the `keptBytes` of
+/// state that stays there between steps. The steps of a program share the host's arena:
+/// `waitingBytes` is the need of the largest step.
 static void writeHostArena(ModuleOp module, const HostValues &own, int64_t keptBytes,
                            int64_t waitingBytes) {
   for (auto [value, offset] : llvm::zip_equal(own.values, own.arena.offsets))
@@ -120,8 +121,8 @@ static void writeHostArena(ModuleOp module, const HostValues &own, int64_t keptB
                     Builder(module.getContext()).getI64IntegerAttr(keptBytes + waitingBytes));
 }
 
-/// True for an operation that makes buffers in the arena. What others yield lies where something
-/// else was made: in a flat gather, say.
+/// True for an operation that makes buffers in the arena. Other operations yield parts of existing
+/// buffers, for example of a flat gather.
 static bool makesBuffers(StepOpInterface op, const StepStorage &storage) {
   auto isPart = [&](OpResult value) {
     int64_t index = storage.lookup(value);
@@ -132,7 +133,7 @@ static bool makesBuffers(StepOpInterface op, const StepStorage &storage) {
          (llvm::any_of(op->getResults(), isMade) && llvm::none_of(op->getResults(), isPart));
 }
 
-/// Writes every buffer's place into the module, which is planned from then on.
+/// Writes every buffer's offset into the module, and sets the phase planned.
 static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<size_t> rangeOf,
                          const plan::ArenaPlan &arena, const HostValues &host,
                          int64_t hostWaitingBytes) {
@@ -148,7 +149,8 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<siz
       continue;
     SmallVector<int64_t> places = llvm::map_to_vector(ranges.lookup(&op), toOffset);
     if (!inStep.getPacked().empty()) {
-      // The gradients begin with the first; behind them is what a start makes of them.
+      // The offset of the packed gradients is that of the first; after it comes the offset of the
+      // buffer that the start makes.
       const int64_t made = places.back();
       places.truncate(1);
       if (getStartedHandle(op))
@@ -156,7 +158,7 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<siz
     } else if (places.empty()) {
       for (Value value : op.getResults()) {
         int64_t index = memory.storage.lookup(value);
-        // A computed result may be none; an empty tensor lies anywhere.
+        // An unused computed result has no buffer; an empty tensor may have any offset.
         places.push_back(index != StepStorage::kNone             ? toOffset(ranges.lookup(index))
                          : inStep.getRole() == StepRole::Compute ? -1
                                                                  : 0);

@@ -1,8 +1,8 @@
-//===- Recompute.cpp - Compute results again in the backward --------------===//
+//===- Recompute.cpp - Recomputes results in the backward -----------------===//
 //
-// Linear walks: where each storage is used in the backward; which operators are computed again,
-// from the last to the first, so that each is asked after all that need it; then the copies, at
-// places decided on position numbers.
+// Three linear walks: the first finds where the backward uses each storage; the second decides
+// which operators are recomputed, from the last to the first, so that an operator is decided after
+// all its users; the third inserts the copies, at places decided by position numbers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,23 +29,24 @@ using aten::Phase;
 
 namespace {
 
-/// A tensor and all its views in the forward, by the value that owns the bytes.
+/// A tensor and all its views in the forward. `value` owns the bytes.
 struct Storage {
   Value value;
-  CallOp producer = {};              // null: a parameter, buffer, input or constant, always there
+  CallOp producer = {}; // null: a parameter, buffer, input or constant, always in memory
   unsigned block = 0;                // of the producer
   SmallVector<CallOp, 2> views = {}; // of the forward, in order
-  /// Positions of calls of the backward, those included before which a copy reads it; -1: none.
+  /// Positions of calls of the backward that use the storage, or before which a copy does; -1:
+  /// none.
   int64_t firstUse = -1, lastUse = -1;
   bool isSaved = false;      // used by the backward as captured
-  bool isKept = false;       // something other than its own block's backward needs it
-  bool isRecomputed = false; // its producer is
+  bool isKept = false;       // needed by something other than its own block's backward
+  bool isRecomputed = false; // its producer is recomputed
 
   void use(int64_t position) {
     firstUse = firstUse < 0 ? position : std::min(firstUse, position);
     lastUse = std::max(lastUse, position);
   }
-  /// Bytes that live from the forward into the backward.
+  /// True if the bytes live from the forward into the backward.
   bool isAwaited() const { return firstUse >= 0 && (isKept || !isRecomputed); }
   int64_t getBytes() const { return getStorageBytes(cast<RankedTensorType>(value.getType())); }
 };
@@ -60,7 +61,7 @@ private:
     std::vector<std::string> &patterns = blockPatterns;
     return {policy, patterns};
   }
-  /// Nothing of which is repeated by more than `limit`.
+  /// The blocks, with policies of at most `limit`.
   FailureOr<RecomputeBlocks> findBlocks(RecomputePolicy limit) {
     std::vector<std::string> &kept = keep;
     return RecomputeBlocks::build(step, getBlockOptions(), kept, limit);
@@ -86,9 +87,10 @@ private:
   std::vector<Storage> storages;         // in program order of their producers
   DenseMap<Value, unsigned> storageOf;   // forward values only
   RecomputeBlocks blocks;                // of this round
-  double recomputedFlops;                // of a microbatch, by all runs of the pass on the module
-  DenseMap<Operation *, int64_t> places; // of calls that are recomputed: before which
-  DenseSet<Operation *> copied;          // these, and the views that are made again
+  double recomputedFlops;                // of a microbatch, by all runs of this pass on the module
+  // For each recomputed call: the position before which its copy goes.
+  DenseMap<Operation *, int64_t> places;
+  DenseSet<Operation *> copied; // recomputed calls, and views that are made again
 };
 
 } // namespace
@@ -166,12 +168,13 @@ void RecomputePass::forEachProducerReversed(function_ref<void(MutableArrayRef<St
   }
 }
 
-/// True if `operand` exists before call `position` of the backward without being kept for it.
+/// True if `operand` exists before call `position` of the backward without being kept for this
+/// recomputation.
 bool RecomputePass::isThere(Value operand, unsigned block, int64_t position) const {
   const Storage &storage = storages[storageOf.lookup(operand)];
   if (!storage.producer)
     return true;
-  // Another block computes its results again later, for itself.
+  // Another block recomputes its results later, for itself.
   if (storage.block != block && blocks[storage.block].isRepeated() && !storage.isKept)
     return false;
   return storage.lastUse >= position;
@@ -217,7 +220,7 @@ void RecomputePass::decide(MutableArrayRef<Storage> results) {
 // Transform
 //===----------------------------------------------------------------------===//
 
-/// The views that are made again: those of copies that something in the backward uses.
+/// Finds the views to make again: views of copies that the backward uses.
 void RecomputePass::findViews() {
   for (auto [call, place] : places)
     copied.insert(call);
@@ -242,13 +245,13 @@ void RecomputePass::rewrite() {
     unsigned group = blocks[blockOf(producer)].group;
     if (blocks[blockOf(call)].group != group)
       again.setScopeAttr(producer.getScopeAttr());
-    // Modules of one group may lie in those of several others: a copy belongs to the module that
-    // needs it, or the backward of the groups around its own would begin with that one's.
+    // Modules of one group may be inside modules of several other groups. A copy belongs to the
+    // module that needs it, else the backward of the enclosing groups would begin too early.
     if (group < step.groups.size() && step.groups[group].isBlock() &&
         step.groups[group].getModules().size() > 1)
       again.setScopeAttr(calls[places.lookup(producer)].getScopeAttr());
   };
-  // In program order, so that at one place operands come before results.
+  // In program order, so that operands precede results at the same place.
   for (Storage &storage : storages) {
     if (!storage.isRecomputed)
       continue;

@@ -1,4 +1,4 @@
-//===- RecomputeCandidate.cpp - What a search keeps, and where ------------===//
+//===- RecomputeCandidate.cpp - Policies of blocks to try -----------------===//
 
 #include "passes/RecomputeCandidate.h"
 

@@ -1,4 +1,4 @@
-//===- RecomputeCandidate.h - What a search keeps, and where ----*- C++ -*-===//
+//===- RecomputeCandidate.h - Policies of blocks to try ------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTECANDIDATE_H
 #define FSDP_PASSES_RECOMPUTECANDIDATE_H
@@ -10,27 +10,28 @@
 
 namespace fsdp {
 
-/// Steps of the ladder, or one for each block, and whether optimizer state is offloaded.
+/// A choice to try: steps of the ladder, or one step for each block, and the place of optimizer
+/// state.
 struct RecomputeCandidate {
   llvm::SmallVector<RecomputeStep> steps = {};
   OffloadPolicy offload = OffloadPolicy::None; // of optimizer state
   RecomputeReason reason = RecomputeReason::Time;
-  llvm::StringRef whyOffloaded = {}; // of optimizer state, where that is decided
-  std::string why = {};              // where a comparison says it; empty: describe() does
+  llvm::StringRef whyOffloaded = {}; // reason, if the place of optimizer state is chosen
+  std::string why = {};              // reason, if a comparison gives it; empty: describe() gives it
 
-  /// How many blocks recompute by each policy but `none`.
+  /// The number of blocks for each policy but `none`.
   std::map<RecomputePolicy, int64_t> countRecomputed() const;
-  /// How many blocks keep their activations on the host.
+  /// The number of blocks that keep their activations on the host.
   int64_t countOffloaded() const;
-  /// What groups follow that no step names: the root computes nothing again where no block does.
+  /// The policy of groups that no step names: the root recomputes nothing if no block does.
   RecomputePolicy getRootPolicy(int64_t numBlocks) const {
     return steps.empty() && numBlocks > 0 ? RecomputePolicy::None : RecomputePolicy::Cheap;
   }
-  /// How many blocks are computed again or on the host, and what for. `numBlocks`: of which this is
-  /// free.
+  /// A text with the number of blocks that are recomputed or offloaded, and the reason.
+  /// `numBlocks`: the number of blocks whose policy is free.
   std::string describe(int64_t numBlocks, bool isFitting) const;
-  /// Of blocks beyond `cheap`, if there are any. For several policies at once the attribute says
-  /// `auto`; each group says which one it follows.
+  /// The attribute for blocks that follow more than `cheap`, if there are any. For several policies
+  /// at once it is `auto`; each group records its own policy.
   RecomputeAttr getAttr(mlir::MLIRContext *context, int64_t numBlocks) const;
 };
 

@@ -8,7 +8,7 @@
 
 namespace fsdp {
 
-/// What is decided beside recomputation, or asked for.
+/// Other choices than recomputation, or requests for them.
 struct RecomputeRequest {
   FusionChoice fusion;
   OffloadChoices offload;
@@ -16,25 +16,26 @@ struct RecomputeRequest {
 
 struct RecomputeChoice {
   RecomputeCandidate candidate;
-  std::optional<double> makespanNs = {}; // where a search has predicted it
+  std::optional<double> makespanNs = {}; // if a search has predicted it
   bool isFitting = true;
 };
 
-/// To keep what is cheap to recompute must be faster by this ratio of times: it takes bytes that
-/// nobody may ask for.
+/// Keeping results that are cheap to recompute is worth their memory only if the ratio of step
+/// times is at most this.
 inline constexpr double kWorthKeeping = 0.995;
 
-/// Why nothing is computed again, in a step that takes `share` of the time with `cheap` and fits
+/// The reason for no recomputation, in a step that takes `share` of the time with `cheap` and fits
 /// `limit`.
 std::string explainKept(double share, llvm::StringRef limit);
 
-/// The fastest of a few candidates that fit `capBytes` of arena. Where nothing does, what needs the
-/// least, so that a refusal names that. Fails as fsdp-recompute does, with its diagnostics.
+/// The fastest of a few candidates that fit `capBytes` of arena. If none fits, the candidate that
+/// needs the least, so that the error names its need. Fails if fsdp-recompute fails, with its
+/// diagnostics.
 llvm::FailureOr<RecomputeChoice> chooseUnderCap(mlir::ModuleOp captured,
                                                 const ScheduleSearch &search,
                                                 const RecomputeRequest &request, int64_t capBytes);
 
-/// `cheap` of all blocks, unless nothing is faster and its arena fits `deviceBytes`.
+/// `cheap` for all blocks, unless `none` is faster and its arena fits `deviceBytes`.
 RecomputeChoice chooseWithoutCap(mlir::ModuleOp captured, const ScheduleSearch &search,
                                  const RecomputeRequest &request, int64_t deviceBytes);
 

@@ -1,4 +1,4 @@
-//===- RecomputeLadder.cpp - What keeping a little less costs ------------===//
+//===- RecomputeLadder.cpp - Steps towards more recomputation -------------===//
 
 #include "passes/RecomputeLadder.h"
 
@@ -13,36 +13,36 @@ using aten::CallOp;
 
 namespace {
 
-/// What a block costs under one policy.
+/// The cost of a block under one policy.
 struct BlockCost {
-  int64_t keptBytes = 0;  // from the forward for its backward, whichever block made it
-  int64_t arenaBytes = 0; // of these, what cannot lie on the host
+  int64_t keptBytes = 0;  // kept from the forward for its backward, whichever block made them
+  int64_t arenaBytes = 0; // the part of keptBytes that cannot be on the host
   double forwardNs = 0;
-  double backwardNs = 0; // with what is computed again
-  double storeNs = 0;    // of what can lie on the host, one way
+  double backwardNs = 0; // with recomputation
+  double storeNs = 0;    // of the part that can be on the host, one way
 };
 
 constexpr RecomputePolicy kPolicies[] = {RecomputePolicy::Cheap, RecomputePolicy::Selected,
                                          RecomputePolicy::Full};
-/// Of the forward's duration: stores that take as long are hidden, with something to spare.
+/// Stores that take up to this fraction of the forward's duration count as hidden.
 constexpr double kHidden = 0.9;
 
-/// A policy and a place of the activations.
+/// A policy and a place for the activations.
 struct Choice {
-  size_t policy; // of kPolicies
+  size_t policy; // index into kPolicies
   bool isOffloaded;
   int64_t bytes;
   double ns;
 };
 
-/// Makes a ladder of the costs of all blocks.
+/// Builds the ladder from the costs of all blocks.
 class Climber {
 public:
-  /// `costs`: by policy and group.
+  /// `costs`: for each policy and group.
   Climber(ArrayRef<GroupOp> groups, ArrayRef<SmallVector<BlockCost>> costs,
           std::optional<RecomputePolicy> offloaded)
       : groups(groups), costs(costs), offloaded(offloaded) {}
-  /// `none`: where no block recomputes anything.
+  /// `none`: the costs if no block recomputes anything.
   SmallVector<RecomputeStep> run(ArrayRef<BlockCost> none);
 
 private:
@@ -57,7 +57,7 @@ private:
   ArrayRef<GroupOp> groups;
   ArrayRef<SmallVector<BlockCost>> costs;
   const std::optional<RecomputePolicy> offloaded;
-  SmallVector<size_t> hidden; // groups under `offloaded` whose copies the forward hides
+  SmallVector<size_t> hidden; // groups with the policy `offloaded` whose copies the forward hides
   SmallVector<RecomputeStep> steps;
 };
 
@@ -76,7 +76,7 @@ SmallVector<RecomputeStep> fsdp::listCheapSteps(ModuleOp captured) {
 }
 
 void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
-  DenseMap<StringAttr, RecomputeStep> stepOf; // the last one of each group
+  DenseMap<StringAttr, RecomputeStep> stepOf; // the last step of each group
   for (const RecomputeStep &step : steps)
     stepOf[step.group] = step;
   for (GroupOp group : collectFreeBlocks(captured))
@@ -96,7 +96,7 @@ void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
 // Costs of blocks
 //===----------------------------------------------------------------------===//
 
-/// By block of `blocks`, in a step behind fsdp-recompute, fused or not.
+/// The cost of each block of `blocks`, in a step after fsdp-recompute, fused or not.
 static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
                                         const cost::CostModel &costs) {
   SmallVector<BlockCost> result(step.groups.size() + 1);
@@ -105,7 +105,7 @@ static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
   auto costOf = [&](aten::ScopeAttr scope) -> BlockCost & {
     return result[blocks[blocks.find(scope.getModule())].group];
   };
-  // What several blocks use counts for the first of them to run backward.
+  // A value that several blocks use counts for the first of them in the backward.
   auto keep = [&](Value value, BlockCost &cost) {
     auto isView = [](Operation *op) {
       auto call = dyn_cast_if_present<CallOp>(op);
@@ -124,7 +124,7 @@ static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
   };
   auto visit = [&](auto op) {
     BlockCost &cost = costOf(op.getScope());
-    const double ns = costs.getCost(op).durationNs; // of a view 0
+    const double ns = costs.getCost(op).durationNs; // 0 for a view
     if (op.getPhase() == aten::Phase::Forward) {
       for (Value made : op->getResults())
         madeBy[made] = op;
@@ -144,7 +144,7 @@ static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
   return result;
 }
 
-/// The costs of all groups where each free block follows `policy`.
+/// The costs of all groups if each free block follows `policy`.
 static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputePolicy policy,
                                                    const cost::CostModel &costs,
                                                    FusionChoice fusion) {
@@ -162,7 +162,8 @@ static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputeP
       RecomputeBlocks::build(*step, {RecomputePolicy::Cheap, {}}, {}, RecomputePolicy::Full);
   if (failed(blocks))
     return failure();
-  // Kernels end where collectives are. What fsdp-fuse remarks is of the final step.
+  // Collectives are inserted since kernels end at them. Remarks of fsdp-fuse are dropped, since
+  // they are about the final step.
   ScopedDiagnosticHandler errors(captured.getContext(), [](Diagnostic &diag) {
     return success(diag.getSeverity() == DiagnosticSeverity::Remark);
   });
@@ -178,8 +179,8 @@ static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputeP
 // The ladder
 //===----------------------------------------------------------------------===//
 
-/// Numbers below `count` in an order of which each prefix is spread evenly: by their bits, the
-/// least one first.
+/// The numbers below `count` in an order whose every prefix is spread evenly: numbers with more
+/// trailing zero bits come first.
 static SmallVector<size_t> spread(size_t count) {
   SmallVector<size_t> order;
   for (size_t stride = llvm::PowerOf2Ceil(count); stride > 0; stride /= 2)
@@ -213,7 +214,7 @@ void Climber::findHidden() {
   }
 }
 
-/// The first one is where the block begins.
+/// The choices of a block. The first one is its initial choice.
 SmallVector<Choice> Climber::listChoices(size_t index) const {
   GroupOp group = groups[index];
   const size_t numPolicies = isFreeBlock(group) ? std::size(kPolicies) : 1;
@@ -234,8 +235,8 @@ SmallVector<Choice> Climber::listChoices(size_t index) const {
   return choices;
 }
 
-/// Adds the steps of one block. Each goes to that choice, of those that keep less, which takes the
-/// least time for each byte saved.
+/// Adds the steps of one block. Each step goes to the choice, among those that keep less, with the
+/// least time per byte saved.
 void Climber::climb(size_t index) {
   SmallVector<Choice> choices = listChoices(index);
   for (Choice current = choices.front(); !current.isOffloaded;) {
@@ -261,7 +262,8 @@ void Climber::climb(size_t index) {
 }
 
 void Climber::sortFrom(size_t first) {
-  // Alike blocks of a model differ in the last bits of their costs only.
+  // The costs of equal blocks differ only in their last bits, so they are compared in single
+  // precision.
   llvm::stable_sort(MutableArrayRef(steps).drop_front(first),
                     [](const RecomputeStep &a, const RecomputeStep &b) {
                       return static_cast<float>(a.nsPerByte) < static_cast<float>(b.nsPerByte);

@@ -1,4 +1,4 @@
-//===- RecomputeLadder.h - What keeping a little less costs -----*- C++ -*-===//
+//===- RecomputeLadder.h - Steps towards more recomputation --- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTELADDER_H
 #define FSDP_PASSES_RECOMPUTELADDER_H
@@ -9,39 +9,40 @@
 
 namespace fsdp {
 
-/// From here on one group's block recomputes by this policy, or keeps its activations on the host.
+/// A step of the ladder: changes one block to this policy, or moves its activations to the host.
 struct RecomputeStep {
   mlir::StringAttr group;
-  std::optional<RecomputePolicy> policy; // none: that of the block is not free
+  std::optional<RecomputePolicy> policy; // none: the block's policy is not free
   bool isOffloaded = false;
-  double addedNs = 0;   // of what is computed again, or of copies that nothing hides
-  double nsPerByte = 0; // for each byte less that is kept in the arena from the forward
+  double addedNs = 0;   // time of recomputation, or of copies that nothing hides
+  double nsPerByte = 0; // per byte saved of what the arena keeps from the forward
 };
 
-/// The groups whose policy is free: blocks that do not say it themselves.
+/// The groups whose policy is free: blocks without a policy of their own.
 llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 
-/// All of these become `cheap`.
+/// One step to `cheap` for each of these groups.
 llvm::SmallVector<RecomputeStep> listCheapSteps(mlir::ModuleOp captured);
 
-/// The steps from `cheap` everywhere to the least memory, those first that take the least time for
-/// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
-/// best choice of policies for it: of each block the ladder has the lower convex hull of time over
-/// bytes, both of the fused step: kernels compute some of what is kept from what else is. Alike
-/// blocks are in the order of the groups. Before these stand, in such an order, the steps of free
-/// blocks from `none` to `cheap`, one for each.
+/// The steps from `cheap` everywhere to the least memory, in the order of time per byte saved. For
+/// each block the ladder follows the lower convex hull of time over bytes. So for any price of a
+/// byte at the step's peak, the best choice of policies is a prefix of the ladder. Time and bytes
+/// are those of the fused step, in which kernels compute some kept values from others. Equal blocks
+/// are in the order of the groups. The steps of free blocks from `none` to `cheap`, one for each,
+/// precede these in the same kind of order.
 ///
-/// With `offloaded` blocks that do not say where their activations lie may keep them on the host.
-/// As many recompute by that policy and no more as the forward hides the copies of, when it hides
-/// those of all blocks under `full`, too; they come first, spread over the model. Copies of other
-/// blocks are exposed. (Counted in the fused step, which keeps less than is stored before fusion.)
-/// Fails where fsdp-recompute does, with its diagnostics.
+/// With `offloaded`, blocks without a request for the place of their activations may keep them on
+/// the host. The first steps offload blocks, spread over the model, that recompute by the policy
+/// `offloaded` and no more: as many as have their copies hidden by the forward together with the
+/// copies of all blocks under `full`. Copies of other blocks are exposed. (Costs are of the fused
+/// step, which keeps less than is stored before fusion.) Fails if fsdp-recompute fails, with its
+/// diagnostics.
 llvm::FailureOr<llvm::SmallVector<RecomputeStep>>
 findRecomputeLadder(mlir::ModuleOp captured, const cost::CostModel &costs, FusionChoice fusion,
                     std::optional<RecomputePolicy> offloaded);
 
-/// Writes what is decided behind these steps into the groups. Free blocks without a step recompute
-/// nothing; other groups stay.
+/// Writes the outcome of these steps into the groups. Free blocks without a step recompute nothing;
+/// other groups stay unchanged.
 void applySteps(mlir::ModuleOp captured, llvm::ArrayRef<RecomputeStep> steps);
 
 } // namespace fsdp

@@ -1,4 +1,4 @@
-//===- RecomputePredictor.cpp - What a candidate needs and takes ----------===//
+//===- RecomputePredictor.cpp - Memory and time of a candidate ------------===//
 
 #include "passes/RecomputePredictor.h"
 
@@ -11,7 +11,7 @@ using namespace fsdp;
 StepChoices RecomputePredictor::getChoices(const RecomputeCandidate &candidate) const {
   RecomputeOptions recompute;
   recompute.policy = candidate.getRootPolicy(numBlocks);
-  // Activations that a search decides on are those that its steps mark.
+  // With Auto, only blocks that the candidate's steps mark are offloaded.
   const bool areAll = activations == OffloadPolicy::All;
   return {.recompute = recompute,
           .offload = {candidate.offload, areAll ? OffloadPolicy::All : OffloadPolicy::None},

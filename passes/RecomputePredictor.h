@@ -1,4 +1,4 @@
-//===- RecomputePredictor.h - What a candidate needs and takes --*- C++ -*-===//
+//===- RecomputePredictor.h - Memory and time of a candidate -- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_RECOMPUTEPREDICTOR_H
 #define FSDP_PASSES_RECOMPUTEPREDICTOR_H
@@ -10,29 +10,30 @@
 
 namespace fsdp {
 
-/// Of a candidate's step, scheduled.
+/// Prediction of a candidate's scheduled step.
 struct RecomputePrediction {
   RecomputeCandidate candidate;
   double makespanNs, computeNs;
 };
 
-/// Tries candidates on clones of a captured module with groups, and emits nothing.
+/// Tries candidates on clones of a captured module with groups, and emits no diagnostics.
 class RecomputePredictor {
 public:
-  /// `activations`: which blocks keep theirs on the host beside those that a candidate marks.
+  /// `activations`: the blocks that keep activations on the host, besides those that a candidate
+  /// marks.
   RecomputePredictor(mlir::ModuleOp captured, const ScheduleSearch &search, FusionChoice kernels,
                      OffloadPolicy activations)
       : captured(captured), search(search), kernels(kernels), activations(activations),
         numBlocks(static_cast<int64_t>(collectFreeBlocks(captured).size())) {}
 
-  /// The least peak of any schedule, in bytes; none where the step cannot be scheduled.
+  /// The least peak of any schedule, in bytes; none if the step cannot be scheduled.
   std::optional<int64_t> findPeak(const RecomputeCandidate &candidate) const;
-  /// The sharded step, with kernels; null where that fails.
+  /// The sharded step, with kernels; null on failure.
   mlir::OwningOpRef<mlir::ModuleOp> shard(const RecomputeCandidate &candidate) const;
-  /// Searches for a schedule of what shard() has made, which becomes a scheduled step; none where
+  /// Searches for a schedule of a step from shard(), which becomes a scheduled step; none if
   /// nothing fits.
   std::optional<FoundSchedule> schedule(mlir::ModuleOp sharded) const;
-  /// Of both.
+  /// shard() and schedule().
   std::optional<RecomputePrediction> predict(const RecomputeCandidate &candidate) const;
 
 private:
@@ -43,7 +44,7 @@ private:
   const ScheduleSearch &search;
   FusionChoice kernels;
   OffloadPolicy activations;
-  int64_t numBlocks; // of which the policy is free
+  int64_t numBlocks; // whose policy is free
 };
 
 } // namespace fsdp

@@ -1,10 +1,10 @@
-//===- RecomputeUnderCap.cpp - How much to recompute under a cap ----------===//
+//===- RecomputeUnderCap.cpp - Chooses recomputation under a memory cap ---===//
 //
-// Recomputes more and more, or keeps activations on the host, in steps that take the least time for
-// each byte saved first (RecomputeLadder.h). Least peaks, which are fast to find, tell the fewest
-// steps that fit. Then it schedules the few candidates that do, and takes the fastest. Optimizer
-// state goes to the host where that may be decided and nothing fits without, or the step is faster
-// with it there.
+// Recomputes more and more blocks, or offloads their activations, in steps with the least time per
+// byte saved first (RecomputeLadder.h). Least peaks, which are fast to compute, give the fewest
+// steps that fit. Then the few candidates that fit are scheduled, and the fastest is taken.
+// Optimizer state goes to the host, if that choice is free, where nothing fits otherwise or where
+// the step is faster so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,17 +19,17 @@ using Candidate = RecomputeCandidate;
 using Prediction = RecomputePrediction;
 using Ladder = SmallVector<RecomputeStep>;
 
-/// What another choice must gain to be worth it, as a ratio of times.
+/// The ratio of step times that another choice must reach to be worth it.
 static constexpr double kWorthIt = 0.99;
 
-/// Why optimizer state goes to the host where that may be decided.
+/// Reasons for optimizer state on the host, if that choice is free.
 static constexpr StringLiteral
     kForMemory = "no schedule with the optimizer state on the device fits the memory cap",
     kForTime = "the memory that this leaves to activations saves more time than the copies take";
 
 namespace {
 
-/// With one choice of kernels and one place of optimizer state.
+/// The search with one choice of kernels and one place of optimizer state.
 class CandidateSearch {
 public:
   CandidateSearch(ModuleOp captured, const RecomputePredictor &predictor, OffloadPolicy offload,
@@ -66,13 +66,14 @@ private:
 
 } // namespace
 
-/// The fewest steps, more than `low`, with which the step's least peak fits. Each more lowers it in
-/// practice: where it does not, more are taken than need be, and what is taken fits all the same.
+/// The fewest steps, more than `low`, with which the step's least peak fits. In practice each step
+/// lowers the peak. Where one does not, the result may be more steps than necessary, but it still
+/// fits.
 std::optional<size_t> CandidateSearch::findFewestSteps(ArrayRef<RecomputeStep> ladder,
                                                        size_t low) const {
   if (ladder.size() <= low || !fits(climb(ladder, ladder.size())))
     return std::nullopt;
-  size_t high = ladder.size(); // fits
+  size_t high = ladder.size(); // known to fit
   while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
     (fits(climb(ladder, middle)) ? high : low) = middle;
@@ -80,11 +81,11 @@ std::optional<size_t> CandidateSearch::findFewestSteps(ArrayRef<RecomputeStep> l
   return high;
 }
 
-/// The last step may save more than was missing: takes back earlier ones, behind the first `low`,
-/// that the step fits without, first those that cost the most time.
+/// Undoes steps that are not needed, since the last step may save more than was missing: steps
+/// after the first `low`, the most expensive ones first.
 void CandidateSearch::takeBack(Candidate &candidate, size_t low) const {
-  // Each try computes a peak. Blocks are often alike: if the step does not fit without one of them,
-  // it does not without another.
+  // Each try computes a peak. Blocks are often equal: if one step cannot be undone, the same step
+  // of another block cannot either, so a few failures end the search.
   constexpr unsigned kFailures = 3;
   Ladder byTime(ArrayRef(candidate.steps).drop_front(low));
   llvm::stable_sort(
@@ -104,8 +105,8 @@ void CandidateSearch::takeBack(Candidate &candidate, size_t low) const {
   }
 }
 
-/// The fewest steps whose schedule fits, holes of its arena included: a few more than the least
-/// peak allows may be needed.
+/// The fewest steps whose schedule fits, including holes of the arena, which may need a few more
+/// steps than the least peak does.
 std::optional<Prediction> CandidateSearch::predictFewest(ArrayRef<RecomputeStep> ladder,
                                                          size_t low) const {
   std::optional<size_t> fewest = findFewestSteps(ladder, low);
@@ -124,8 +125,8 @@ std::optional<Prediction> CandidateSearch::predictFewest(ArrayRef<RecomputeStep>
   return std::nullopt;
 }
 
-/// Where `ladder`, the steps to `cheap`, fits as a whole. The fewest steps may leave so little room
-/// that collectives wait for it.
+/// The best prediction with fewer steps than the whole `ladder` to `cheap`, which fits. With the
+/// fewest steps, so little memory may be free that collectives are delayed.
 std::optional<Prediction> CandidateSearch::predictLessThanCheap(ArrayRef<RecomputeStep> ladder,
                                                                 double cheapNs) const {
   std::optional<Prediction> some = predictFewest(ladder, 0);
@@ -141,7 +142,8 @@ void CandidateSearch::take(std::optional<Prediction> found, double ratio) {
 }
 
 std::optional<Prediction> CandidateSearch::findBest(ArrayRef<Ladder> ladders) {
-  constexpr double kEnough = 1.01; // so little exposed that repeating work cannot pay
+  // So little communication is exposed that recomputation cannot pay.
+  constexpr double kEnough = 1.01;
   best = predictIfFits({.steps = cheapSteps, .offload = offload});
   if (!best) {
     for (ArrayRef<RecomputeStep> ladder : ladders)
@@ -168,8 +170,8 @@ std::optional<Prediction> CandidateSearch::findBest(ArrayRef<Ladder> ladders) {
   return best;
 }
 
-/// Where activations may be offloaded there are several: without that, and by the policy of the
-/// blocks of which the forward hides the copies.
+/// The ladders to try. If activations may be offloaded there are several: one without offloading,
+/// and one for each policy of the blocks whose copies the forward hides.
 static FailureOr<SmallVector<Ladder>> findLadders(ModuleOp captured, const ScheduleSearch &search,
                                                   FusionChoice kernels, OffloadPolicy activations) {
   SmallVector<std::optional<RecomputePolicy>> offloaded = {std::nullopt};
@@ -193,7 +195,7 @@ static std::optional<Prediction> findBest(ModuleOp captured, const RecomputePred
   };
   std::optional<Prediction> best =
       findWith(offload == OffloadPolicy::All ? OffloadPolicy::All : OffloadPolicy::None);
-  // To free the state's memory costs little where computation hides the copies.
+  // Offloading the state costs little where computation hides the copies.
   if (offload != OffloadPolicy::Auto || (best && best->candidate.reason != RecomputeReason::Memory))
     return best;
   std::optional<Prediction> offloaded = findWith(OffloadPolicy::All);
@@ -203,7 +205,7 @@ static std::optional<Prediction> findBest(ModuleOp captured, const RecomputePred
   return offloaded;
 }
 
-/// Where nothing fits: what needs the least.
+/// The candidate that needs the least, if nothing fits.
 static Candidate findLeast(ModuleOp captured, const ScheduleSearch &search,
                            const RecomputeRequest &request) {
   Candidate least;
@@ -215,7 +217,7 @@ static Candidate findLeast(ModuleOp captured, const ScheduleSearch &search,
         findLadders(captured, search, kernels, request.offload.activations);
     if (failed(ladders))
       continue;
-    // What is cheap comes first: it is named if the rest saves nothing.
+    // The steps to `cheap` come first, so that `cheap` is the choice if further steps save nothing.
     ladders->insert(ladders->begin(), listCheapSteps(captured));
     for (const Ladder &steps : *ladders) {
       Candidate candidate{steps, OffloadPolicy::None, RecomputeReason::Memory};

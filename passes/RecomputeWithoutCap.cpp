@@ -1,7 +1,7 @@
-//===- RecomputeWithoutCap.cpp - Whether to recompute what is cheap -------===//
+//===- RecomputeWithoutCap.cpp - Chooses recomputation without a cap ------===//
 //
-// Compares the steps that recompute what is cheap and nothing. A search takes most of a
-// compilation's time, so it is asked only where estimates leave the answer open.
+// Compares the policies `cheap` and `none`. A search takes most of a compilation's time, so it runs
+// only where estimates do not decide.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@ using Candidate = RecomputeCandidate;
 
 namespace {
 
-/// A candidate's step.
+/// A candidate's step, with its estimate and, if asked for, its searched schedule.
 class Trial {
 public:
   Trial(const RecomputePredictor &predictor, const cost::CostModel &costs,
@@ -32,7 +32,7 @@ public:
   }
 
   const std::optional<ScheduleEstimate> &getEstimate() const { return estimate; }
-  /// As a search finds it; infinite where it finds nothing.
+  /// The step time of the searched schedule; infinite if the search finds none.
   double searchNs() {
     if (!makespanNs) {
       std::optional<FoundSchedule> found = predictor.schedule(*module);
@@ -40,7 +40,7 @@ public:
     }
     return *makespanNs;
   }
-  /// As a search finds it; none where it finds nothing.
+  /// The arena of the searched schedule; none if the search finds none.
   std::optional<int64_t> searchArenaBytes() {
     if (std::isinf(searchNs()))
       return std::nullopt;
@@ -67,9 +67,9 @@ std::string fsdp::explainKept(double share, StringRef limit) {
                        100 * (1 - share), limit);
 }
 
-/// The time of `kept` as a share of that of `cheap`. Where little is exposed, the share of both
-/// estimates is what a search finds, but for the tenth of a per cent at which that may end. Where
-/// much is, what is computed need not be what the step waits for.
+/// The time of `kept` as a fraction of the time of `cheap`. If little communication is exposed, the
+/// ratio of the estimates agrees with the ratio that searches find, within the 0.1 % at which a
+/// search may end. If much is exposed, less computation need not shorten the step.
 static double findShare(Trial &cheap, Trial &kept) {
   constexpr double kNear = 0.001, kLittleExposed = 1.05;
   const ScheduleEstimate &ofCheap = *cheap.getEstimate(), &ofKept = *kept.getEstimate();
@@ -87,7 +87,7 @@ static RecomputeChoice because(Candidate candidate, const Twine &why) {
   return {std::move(candidate)};
 }
 
-/// Of `kept`, which is faster by so much, if it fits the device; else `cheap`.
+/// Chooses `kept`, which takes `share` of the time, if it fits the device; else `cheap`.
 static RecomputeChoice chooseByMemory(const Candidate &cheap, const Candidate &kept, Trial &step,
                                       double share, int64_t deviceBytes) {
   const std::string room = llvm::formatv("where there is room for {0}", deviceBytes);
@@ -122,7 +122,7 @@ RecomputeChoice fsdp::chooseWithoutCap(ModuleOp captured, const ScheduleSearch &
                                         "live at once, and the device has room for {1}",
                                         keptStep.getEstimate()->leastPeakBytes, deviceBytes));
   Trial cheapStep(predictor, search.getCosts(), cheap);
-  if (!cheapStep.getEstimate() || !keptStep.getEstimate()) // a later pass says what is wrong
+  if (!cheapStep.getEstimate() || !keptStep.getEstimate()) // a later pass reports the error
     return because(cheap, kNothingFound);
   const double share = findShare(cheapStep, keptStep);
   if (share >= kWorthKeeping)

@@ -19,7 +19,7 @@ namespace {
 struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
   using ReportBase::ReportBase;
 
-  /// `--fsdp-report=FILE` says the same as `--fsdp-report=file=FILE`.
+  /// `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
   LogicalResult
   initializeOptions(StringRef options,
                     function_ref<LogicalResult(const Twine &)> errorHandler) override {

@@ -1,7 +1,7 @@
 //===- Schedule.cpp - The order of issue ----------------------------------===//
 //
-// Decides on the order that the sharded step has, then moves operations, and asks for no order in
-// between.
+// Decides all moves on the order of the sharded step, then moves the operations, so that the order
+// of two operations is never asked for while it changes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using aten::Phase;
 
 namespace {
 
-/// A gather with its place in the sharded step.
+/// A gather with its position in the sharded step.
 struct Gather {
   AllGatherStartOp start;
   AllGatherWaitOp wait;
@@ -34,32 +34,33 @@ struct Gather {
   bool isResharded = false; // after the forward
 };
 
-/// A reduction with what the sharded step does with its result: a reduce-scatter, or a pack whose
-/// result is reduced over the replicas, for which nothing waits.
+/// A reduction and the operations on its result: a reduce-scatter, or a pack, which has no wait,
+/// whose result is reduced over the replicas.
 struct Reduction {
   Operation *start;
   ReduceScatterWaitOp wait;
   int64_t microbatch;
-  /// Behind the wait, and behind those that wait for the replicas, too: accumulations, updates.
+  /// Operations after the wait, and after the wait for the replicas: accumulations and updates.
   SmallVector<Operation *> afterWait, afterAcross;
 };
 
-/// `op` moves right behind `after`, or, if that is null, right before `before`.
+/// Moves `op` directly after `after`, or, if that is null, directly before `before`.
 struct Move {
   Operation *op, *after, *before;
 };
 
-/// A hook as a place for starts: behind `last`, what waits or starts there so far; if that is null,
-/// before `before`.
+/// A hook as a place for starts: after `last`, the last wait or start at this hook so far, or
+/// before `before` if `last` is null.
 struct Place {
   Operation *last, *before;
   unsigned position; // number of calls before it
   unsigned group;
 };
 
-/// On a device the host is far ahead of what runs. torch's stream of gathers then waits in forward,
-/// before the gather of a use, only for what precedes the last use but one; and for what precedes
-/// the last use, if the gather is issued by a list of the last use's module (`wait_for_unshard`).
+/// On a device the host is far ahead. In the forward, torch's stream of gathers then waits, before
+/// the gather for a use, only for the work that precedes the last use but one. If a prefetch list
+/// of the last use's module issues the gather, the stream waits for the work that precedes the last
+/// use (`wait_for_unshard`).
 constexpr size_t kUsesAhead = 2, kUsesAheadByList = 1;
 
 class Scheduler {
@@ -78,9 +79,9 @@ private:
     SmallVector<Gather> gathers; // in order
     size_t issued = 0;           // how many of them have been started
     bool isGathered = false;
-    bool isAhead = false;               // gathered by a prefetch; nobody has waited for it yet
-    size_t firstPlace = 0;              // in forward, at which it is not gathered any more
-    SmallVector<unsigned> postForwards; // places in the order of the microbatch's post-forwards
+    bool isAhead = false;  // gathered by a prefetch, and not waited for yet
+    size_t firstPlace = 0; // index into `forward` of the first hook at which the group is resharded
+    SmallVector<unsigned> postForwards; // its indices in the microbatch's order of post-forwards
   };
 
   void collectGathers();
@@ -93,21 +94,22 @@ private:
   Gather *issuePrefetch(unsigned target, const Hook &hook);
   void beginMicrobatch(int64_t number);
   void beginUnit(int64_t number);
-  /// Where the microbatch behind this one begins; null behind the last.
+  /// The operation with which the next microbatch begins; null after the last.
   Operation *getEnd(int64_t microbatch);
 
   Step &step;
   ArrayRef<Hook> hooks;
   SmallVector<GroupState> groups;
   const bool isInterleaved = step.isInterleaved();
-  // Of the microbatch or unit that is walked over:
+  // State of the current microbatch or unit:
   int64_t unit = 0;
-  SmallVector<unsigned> postForwards; // groups; of the whole step where it is interleaved
-  std::deque<Place> forward;          // by pre-forward hook
-  size_t lastPlace = 0; // in forward, at which a gather starts: gathers keep their order
+  // Groups in the order of post-forwards; of the whole step if it is interleaved.
+  SmallVector<unsigned> postForwards;
+  std::deque<Place> forward; // for each pre-forward hook
+  size_t lastPlace = 0; // index into `forward` of the latest start, since gathers keep their order
 
   SmallVector<Reduction> reductions;
-  SmallVector<Operation *> begins; // of the microbatches
+  SmallVector<Operation *> begins; // first operations of the microbatches
   PartialNormOp norm;              // null: gradients are not clipped
   SmallVector<Move> moves;
 };
@@ -124,15 +126,15 @@ static bool isHostCopy(std::optional<StepRole> role) {
          role == StepRole::StoreStart || role == StepRole::StoreWait;
 }
 
-/// True of gradients that lie whole on this rank and are reduced over the replicas, as they are in
-/// one microbatch.
+/// True for packed gradients that are whole on this rank and are reduced over the replicas, as
+/// gradients of a single microbatch are.
 static bool isReducedAcross(Operation &op) {
   auto pack = dyn_cast<PackOp>(op);
   return pack && llvm::any_of(pack.getResult().getUsers(),
                               [](Operation *user) { return isa<AllReduceStartOp>(user); });
 }
 
-/// What reads the reduced shard; null if nothing does.
+/// The first reader of the reduced shard; null if there is none.
 static Operation *getReader(Reduction &reduction) {
   for (ArrayRef<Operation *> after :
        {ArrayRef(reduction.afterWait), ArrayRef(reduction.afterAcross)})
@@ -142,7 +144,7 @@ static Operation *getReader(Reduction &reduction) {
   return nullptr;
 }
 
-/// What `fsdp-insert-collectives` has put behind the reduction.
+/// Collects the operations that `fsdp-insert-collectives` has inserted after the reduction.
 void Scheduler::collectReduction(Operation *start, int64_t microbatch) {
   auto scatter = dyn_cast<ReduceScatterStartOp>(start);
   Reduction reduction{
@@ -151,10 +153,10 @@ void Scheduler::collectReduction(Operation *start, int64_t microbatch) {
   for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
     if (op == reduction.wait ||
         (isa<AllReduceStartOp>(op) && op->getOperand(0) == start->getResult(0)))
-      continue; // the latter goes on without the compute stream
+      continue; // the all-reduce goes on without the compute stream
     const std::optional<StepRole> role = getRole(op);
     if (isHostCopy(role))
-      continue; // they follow the update
+      continue; // these follow the update
     if (role != StepRole::Reader && !isa<AllReduceStartOp, AllReduceWaitOp>(op))
       break;
     isAcross |= isa<AllReduceWaitOp>(op);
@@ -163,7 +165,7 @@ void Scheduler::collectReduction(Operation *start, int64_t microbatch) {
   reductions.push_back(std::move(reduction));
 }
 
-/// The gathers of all groups, each with the microbatch whose calls follow it.
+/// Collects the gathers of all groups, each with the microbatch whose calls follow it.
 void Scheduler::collectGathers() {
   unsigned position = 0;
   SmallVector<std::pair<GroupState *, size_t>> sinceCall;
@@ -193,7 +195,8 @@ LogicalResult Scheduler::collect() {
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {
       if (static_cast<size_t>(call.getMicrobatch()) >= begins.size()) {
-        // Behind what ends the microbatch before: the gathers that it begins with are its own.
+        // After the end of the previous microbatch; the gathers before this operation belong to the
+        // new one.
         Operation *begin = &op;
         while (begin->getPrevNode() && isa<AllGatherStartOp, AllGatherWaitOp>(begin->getPrevNode()))
           begin = begin->getPrevNode();
@@ -216,8 +219,8 @@ LogicalResult Scheduler::collect() {
   return success();
 }
 
-/// What FSDP2's hooks do first: unshards the group unless that has been done. Returns the wait that
-/// stands at the hook; null if there is none.
+/// The first action of FSDP2's hooks: unshards the group unless it is unsharded. Returns the wait
+/// at the hook; null if there is none.
 Operation *Scheduler::unshard(GroupState &state) {
   bool waits = state.isAhead;
   if (!state.isGathered && state.issued < state.gathers.size()) {
@@ -229,7 +232,7 @@ Operation *Scheduler::unshard(GroupState &state) {
   return waits ? state.gathers[state.issued - 1].wait.getOperation() : nullptr;
 }
 
-/// Where the gather that the last hook issues may begin on a device.
+/// The place where the gather that the last hook issues may begin on a device.
 Place &Scheduler::placeInForward(const GroupState &state, size_t usesAhead) {
   const size_t last = forward.size() - 1;
   lastPlace = std::max({lastPlace, state.firstPlace, last - std::min(last, usesAhead)});
@@ -237,7 +240,7 @@ Place &Scheduler::placeInForward(const GroupState &state, size_t usesAhead) {
 }
 
 void Scheduler::start(Gather &gather, Place &place) {
-  // Begins at the same place: it is in order as it stands.
+  // If the place is the same, the gather is in order already.
   if (gather.position != place.position) {
     moves.push_back({gather.start, place.last, place.before});
     ++prefetched;
@@ -245,10 +248,9 @@ void Scheduler::start(Gather &gather, Place &place) {
   place.last = gather.start;
 }
 
-/// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already. Where
-/// FSDP2 would gather in vain, the step has no gather, and nothing is done: null. Where
-/// microbatches are interleaved, what is gathered too early serves the next use, of whichever
-/// microbatch.
+/// FSDP2's prefetch at `hook`: unshards `target` unless it is unsharded already. Where FSDP2 would
+/// gather in vain, the step has no gather, and this returns null. If microbatches are interleaved,
+/// an early gather serves the next use, of whichever microbatch.
 Gather *Scheduler::issuePrefetch(unsigned target, const Hook &hook) {
   GroupState &state = groups[target];
   if (state.isGathered || state.issued == state.gathers.size() ||
@@ -264,7 +266,7 @@ void Scheduler::preForward(const Hook &hook, Target target) {
   const size_t issuedBefore = state.issued;
   Operation *own = unshard(state);
   // The trained and the frozen parameters of modules may be two groups here. FSDP2 has one group
-  // for both, and one hook: starts go behind the second group's wait, if that group has one.
+  // for both, and one hook, so starts go after the second group's wait, if it has one.
   if (!forward.empty() && forward.back().position == hook.position &&
       step.groups[forward.back().group].getModules() == step.groups[hook.group].getModules()) {
     if (own)
@@ -297,7 +299,7 @@ void Scheduler::preBackward(const Hook &hook) {
       start(*gather, place);
     }
   };
-  // Explicit lists take the place of the implicit order.
+  // Explicit lists replace the implicit order.
   if (ArrayAttr targets = step.groups[hook.group].getBackwardPrefetchAttr();
       targets && !targets.empty()) {
     for (auto symbol : targets.getAsRange<FlatSymbolRefAttr>())
@@ -317,8 +319,8 @@ void Scheduler::beginMicrobatch(int64_t number) {
 }
 
 /// The stages of 1f1b share one order (`share_comm_ctx`), which FSDP2 forgets when all backwards
-/// have run. The stream of gathers waits for what precedes the forward of a stage, as it does for
-/// what precedes a microbatch.
+/// have run. The stream of gathers waits for the work before the forward of a stage, as it does for
+/// the work before a microbatch.
 void Scheduler::beginUnit(int64_t number) {
   unit = number;
   lastPlace = 0;
@@ -348,7 +350,7 @@ void Scheduler::prefetch(Target target) {
       preBackward(hook);
       break;
     case HookKind::PostBackward:
-      // What has been gathered for a later use stays.
+      // A group that is gathered for a later use stays gathered.
       if (!state.isAhead)
         state.isGathered = state.isGathered &&
                            !step.groups[hook.group].getReshardAfterBackward().value_or(true) &&
@@ -363,10 +365,11 @@ Operation *Scheduler::getEnd(int64_t microbatch) {
   return next < begins.size() ? begins[next] : nullptr;
 }
 
-/// The gradients of one reduction are in memory at a time. Replicas are waited for a reduction
-/// later: they go on while the next group is reduced. Nothing is left for the next microbatch,
-/// unless microbatches are interleaved: then the last reduction of a backward goes on beside the
-/// forward of another stage. Updates that clip stay behind all reductions.
+/// Moves waits and updates so that the gradients of one reduction are in memory at a time. The
+/// all-reduce over replicas has its wait one reduction later, so it overlaps the reduction of the
+/// next group. No reduction is pending at the end of a microbatch, unless microbatches are
+/// interleaved: then the last reduction of a backward overlaps the forward of another stage.
+/// Updates that clip stay after all reductions.
 void Scheduler::deferReductions() {
   Operation *end = norm ? norm.getOperation() : step.getBody().getTerminator();
   auto getStart = [&](size_t own, size_t index) -> Operation * {

@@ -11,32 +11,33 @@
 def Schedule : Fsdp_Pass<"fsdp-schedule"> {
   let summary = "Put the collectives' starts and waits in the order of issue";
   let description = [{
-    Input: a sharded module. Output: a scheduled module, whose program order is the order in which
-    every rank issues its operations.
+    Input: a sharded module. Output: a scheduled module. Its program order is the order in which every
+    rank issues its operations.
 
-    `prefetch=fsdp2` is the order of eager FSDP2, event for event: when the backward of a group's
-    modules begins, the gather of the group before it in forward order is started, unless that group
-    is gathered already. A group's `forward_prefetch` and `backward_prefetch` name groups whose gathers
-    start when the forward or the backward of its modules begins, behind the wait for its own; the
-    latter take the place of the implicit order. What is gathered early is kept until its use, also
-    where that is in the backward.
+    `prefetch=fsdp2` is the order of eager FSDP2, event for event. When the backward of a group's
+    modules begins, the gather of the preceding group in forward order starts, unless that group is
+    gathered already. A group's `forward_prefetch` and `backward_prefetch` name groups whose gathers
+    start when the forward or the backward of its modules begins, after the wait for its own gather;
+    `backward_prefetch` replaces the implicit order. A group that is gathered early stays gathered until
+    its use, even if the use is in the backward.
 
-    On CPUs a gather of the forward starts where it is used, as FSDP2's does there. In a step for CUDA
-    (`fsdp.target`) it starts as early as FSDP2's may begin on a device, whose host is far ahead:
-    torch's stream of gathers then waits for what precedes the last group but one. So while a group
-    computes, the next one is gathered, and the one behind that if there is time, and up to three
-    groups are in memory. The gather that a list of `forward_prefetch` starts may begin a group
-    earlier than where its list stands, likewise.
+    On CPUs a gather of the forward starts where its result is used, as FSDP2's does there. In a step
+    for CUDA (`fsdp.target`) it starts as early as FSDP2's gather may begin on a device whose host is
+    far ahead: torch's stream of gathers then waits only for the work that precedes the last group but
+    one. So while a group computes, the next group is gathered, and, if there is time, the one after it;
+    up to three groups are in memory. In the same way, a gather started by a `forward_prefetch` list may
+    begin one group earlier than the group of that list.
 
-    `prefetch=none` leaves each gather where it is used. The default is what
-    the module's attribute `fsdp.prefetch` says, else fsdp2.
+    `prefetch=none` leaves each gather where its result is used. The default is the module's attribute
+    `fsdp.prefetch`, else fsdp2.
 
-    Either way one reduction is pending at a time: its wait, and the update that follows it, stand
-    before the next reduction's start, the last at the end of the step. On meshes of several replicas
-    the wait for the all-reduce, and the update, stand one reduction later: the all-reduce runs while
-    the next group is reduced, as FSDP2's does. Updates that clip stay behind all reductions.
+    In both orders one reduction is pending at a time: its wait, and the update that follows it, are
+    placed before the start of the next reduction, or at the end of the step for the last one. On meshes
+    of several replicas the wait for the all-reduce, and the update, are placed one reduction later: the
+    all-reduce runs while the next group is reduced, as FSDP2's does. Updates that clip stay after all
+    reductions.
 
-    Why: collectives can run beside computation only where their start and wait are apart.
+    Why: collectives overlap computation only where their start and wait are apart.
   }];
   let options = [
     Option<"prefetch", "prefetch", "std::string", "\"\"", "fsdp2 or none">
@@ -46,39 +47,40 @@ def Schedule : Fsdp_Pass<"fsdp-schedule"> {
 def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
   let summary = "Search for the schedule of least predicted time that fits the memory cap";
   let description = [{
-    Input: a sharded module. Output: a scheduled module, streams assigned, whose
-    arena fits `memory-cap`; the results of its step are those of `fsdp-schedule`, bit for bit.
+    Input: a sharded module. Output: a scheduled module with streams assigned, whose arena fits
+    `memory-cap`. Its step gives the results of `fsdp-schedule`, bit for bit.
 
-    Decides, with the durations of a cost model:
+    With the durations of a cost model the search decides:
 
-    - which copies of a group that says `reshard_after_forward auto` are kept for its next use: the
-      reshard and the second gather go, and so do views that were made again;
-    - which of them leave chunks that the ranks of a host keep together (`fsdp.chunk`), from which the
-      next use is gathered. The group then says over how many ranks (`auto to 8`), and why. That is a
-      choice where the network has a level of hosts whose ranks properly divide the axis;
-    - before which operation each gather and each reduction starts, and where a reduction is waited
-      for. Each start's memory is free from there to its wait, whatever the timing;
-    - buckets: starts in a row that are issued as one launch (`coalesced`);
+    - which groups with `reshard_after_forward auto` stay gathered until their next use: their reshard,
+      their second gather and the views that it makes again are removed;
+    - which of these groups leave chunks that the ranks of a host keep together (`fsdp.chunk`), from
+      which the next use is gathered. The group then records the number of ranks (`auto to 8`) and the
+      reason. Chunks are a choice if the network has a level of hosts whose ranks properly divide the
+      axis;
+    - before which operation each gather and each reduction starts, and where the wait of each reduction
+      is. Memory for a collective is reserved from its start to its wait, so the schedule is safe for
+      any timing;
+    - buckets: consecutive starts that are issued as one launch (`coalesced`);
     - whether reductions share the gathers' stream;
-    - whether a shard is updated once the next group's gradients are ready (with replicas: those of
-      the group after it), or at the end of the step (always there where gradients are clipped).
+    - whether a shard is updated once the next group's gradients are ready (with replicas: those of the
+      group after the next), or at the end of the step (always, if gradients are clipped).
 
-    Groups that say something else of `reshard_after_forward` stay as they are. A gradient that is
-    read after its reduction's start, or cannot be written where that reads it, is copied by a
-    `clone.default` first. Where live bytes fit the cap but the arena does not, for the holes in it,
-    the search is repeated with room for them. Where nothing fits, the error names the least peak, a
-    cap that is enough, the operation where the peak occurs, what is live there, and what would lower
-    it. With `fusion=auto` a step that fits the cap without kernels only gets none. On one rank there is
-    nothing to decide.
+    Groups with any other `reshard_after_forward` stay as they are. A gradient that is read after its
+    reduction's start, or that cannot be written into the reduction's input directly, is copied by a
+    `clone.default` first. If the live bytes fit the cap but the arena does not, because of holes, the
+    search is repeated with room for the holes. If nothing fits, the error names the least peak, a
+    sufficient cap, the operation where the peak occurs, the buffers that are live there, and changes
+    that would lower the peak. With `fusion=auto`, a step that fits the cap only without kernels gets no
+    kernels. On one rank there is nothing to decide.
 
     Deterministic: the same module, seed and budget give the same schedule on every machine.
 
-    Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no
-    schedule is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Chunked`, `Gathers`, `GatherLaunches`, `Reductions`,
-    `ReductionLaunches`, `PeakLiveBytes`.
+    Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no schedule
+    is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Chunked`,
+    `Gathers`, `GatherLaunches`, `Reductions`, `ReductionLaunches`, `PeakLiveBytes`.
 
-    Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows
-    both.
+    Why: hooks know neither the rest of the step nor how much memory there is; a compiler knows both.
   }];
   let options = searchOptions # fusionOptions;
 }
@@ -86,30 +88,33 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
 def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
   let summary = "Give gathers and reductions streams of their own";
   let description = [{
-    Input: a scheduled module. Output: the same with all gathers on the gather stream and all
-    reductions on the reduce stream, and those over replicas on the replicate stream.
+    Input: a scheduled module. Output: the same module with all gathers on the gather stream, all
+    reductions over shards on the reduce stream, and all reductions over replicas on the replicate
+    stream.
 
-    Why: each stream has a communicator, so that a reduction never waits behind a gather, and all
-    ranks meet in one order on each of them.
+    Why: each stream has its own communicator, so that a reduction never queues behind a gather, and the
+    collectives of each communicator have one order on all ranks.
   }];
 }
 
 def OffloadGradients : Fsdp_Pass<"fsdp-offload-gradients"> {
-  let summary = "Let reduced gradients wait in the memory of the host";
+  let summary = "Keep reduced gradients in the memory of the host until they are used";
   let description = [{
-    Input: a scheduled module. Output: the same, in which reduced gradients of groups with
-    `offload_policy cpu` do not wait in the arena for other microbatches, or for the norm of all: they
-    are stored on the host when they are there, and fetched before the sum or the update that reads
-    them. What such a gradient adds to the norm is taken before it is stored (`fsdp.shard_norm`). The
-    step computes what it did before, on the same bits.
+    Input: a scheduled module. Output: the same module, in which reduced gradients of groups with
+    `offload_policy cpu` do not wait in the arena for other microbatches, or for the norm of all
+    gradients: they are stored on the host after their reduction, and fetched before the sum or the
+    update that reads them. A gradient's part of the norm is computed before it is stored
+    (`fsdp.shard_norm`). The step gives the same bits.
 
-    A store is waited for when the next one starts; a fetch starts with that of the group's optimizer
-    state, or when the gradient starts to be reduced to which it will be added. So two gradients are
-    in the arena at a time. A gradient with which its group is updated at once stays.
+    The wait of a store is before the next store's start. A fetch starts with the fetch of the group's
+    optimizer state, or with the reduction of the gradient to which the fetched one is added. So at most
+    two gradients are in the arena at a time. A gradient that updates its group at once stays in the
+    arena.
 
     Remarks (`--remarks-filter-analyse=fsdp-offload-gradients`): `OffloadedGradients`.
 
-    Why: with gradients that wait, a rank holds those of all parameters, whatever else is on the host.
+    Why: otherwise waiting gradients of all parameters would be in the arena, even if all other state is
+    on the host.
   }];
 }
 
@@ -118,80 +123,83 @@ def Report : Fsdp_Pass<"fsdp-report"> {
   let description = [{
     Input: a scheduled or planned module, which is not changed. The file holds the events (unshard,
     reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
-    elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
-    input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
-    a reduce_scatter, the reduced shard of an all_reduce. The file also holds a prediction: step
-    time, what of it is exposed communication (by launch), a lower bound of every schedule and how it
-    was found, the peak and where it occurs, memory by category over time, and where the durations
-    come from.
-    `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
+    elements and axis, and counts and bytes by kind and phase. `elements` is the size of the
+    collective's input on one rank, as torch counts: the shard of an all_gather, the whole group's
+    gradients of a reduce_scatter, the reduced shard of an all_reduce. The file also holds a prediction:
+    step time, exposed communication by launch, a lower bound on the time of every schedule and how it
+    was found, the peak and where it occurs, memory by category over time, and the sources of the
+    durations. `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
   }];
   let options = [
     Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">,
     Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Under which cap the bound holds: 80000000, 70GiB; 0: none">
+           "Memory cap for which the lower bound holds: 80000000, 70GiB; 0: none">
   ] # costOptions;
 }
 
 def Fuse : Fsdp_Pass<"fsdp-fuse"> {
-  let summary = "Make elementwise operators that follow from each other one kernel";
+  let summary = "Fuse elementwise operators that read each other's results into kernels";
   let description = [{
-    Input: a sharded or a scheduled module, or a program of several. Output: the same, with calls of elementwise
-    operators, casts, sums of rows and rearrangements of columns that read each other's results replaced
-    by launches of `fsdp.kernel`s, whose bodies hold the calls. What only a kernel reads has no place in
-    memory then. Layers whose kernels are equal share one.
+    Input: a sharded or a scheduled module, or a program of several. Output: the same module, in which
+    calls of elementwise operators, casts, row reductions and rearrangements of columns that read each
+    other's results are replaced by launches of `fsdp.kernel`s, whose bodies hold the calls. A value
+    that only its own kernel reads is not stored in memory. Layers with equal kernels share one kernel.
 
-    A kernel's results have one shape, or one number for each row of that. Between two operations that
-    nothing moves past (collectives, reshards, what writes to the model's state) calls become one kernel
-    if they read each other or the same operand, and if it can be launched behind all that they read and
-    before all that reads them; it stands where its last call stood, or before its first reader. A kernel
-    computes again what another kernel would store for it, if it moves fewer bytes so and what it reads
-    for that, kept in memory longer, has no more bytes than what is not stored. Views stand behind what
-    they show; a kernel reads through `slice` and `split` of columns, `expand` of numbers of rows, and
-    `view`s that count the same rows by other dimensions. The cast of a gradient that is reduced or added to
-    others stays a call.
+    All results of a kernel have one shape, or one element for each row of that shape. Calls are fused
+    only between two operations that nothing may cross (collectives, reshards, writes to the model's
+    state). They become one kernel if they read each other's results or the same operand, and if there
+    is a position for the launch after everything that they read and before all readers of their
+    results. The launch takes the position of its last call, or the one before its first reader. A
+    kernel recomputes a value that another kernel would otherwise store for it, if this moves fewer
+    bytes and if the operands of the recomputation, which stay in memory longer, have no more bytes than
+    the value. Views follow the values that they view. A kernel reads through `slice` and `split` of
+    columns, `expand` of one element per row, and `view`s that count the same rows by other dimensions.
+    The cast of a gradient that is reduced or added to others stays a call.
 
-    `fusion=exact` takes the operators for which a kernel gives the bits that torch's operators give on
-    CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, copies, relu
-    and its backward, where, comparisons, and concatenations of columns. (A NaN stays one, with other bits
-    perhaps.) In f32 it also takes reciprocals, reciprocal square roots, small powers, dropout's backward,
-    and on x86-64 sums and means of rows in torch's order. On x86-64 it also takes exp, sigmoid, tanh, silu
-    and sqrt in bf16 and f16, and the backwards of sigmoid, tanh and silu in bf16. On GPUs `fusion=exact`
-    says where kernels round, and rows are added up in the order of threads.
+    `fusion=exact` fuses the operators for which a kernel gives the bits of torch's operators on CPUs:
+    sums, differences, products, quotients, negation, casts between f32, bf16 and f16, copies, relu and
+    its backward, where, comparisons, and concatenations of columns. (A NaN stays a NaN, perhaps with
+    other bits.) In f32 it also fuses reciprocals, reciprocal square roots, small powers, dropout's
+    backward, and on x86-64 sums and means of rows in torch's order. On x86-64 it also fuses exp,
+    sigmoid, tanh, silu and sqrt in bf16 and f16, and the backwards of sigmoid, tanh and silu in bf16.
+    On GPUs `fusion=exact` rounds where torch's operators do, but adds up rows in the order of threads.
 
-    `fusion=fast` takes all these operators in f32, bf16 and f16. It also takes gelu and its backward,
-    `_log_softmax` and its backward, the backward of `nll_loss`, `logsumexp`, and the `gather` of one number of
-    each row and its backward. A kernel then computes in fp32 and rounds once, where a result is stored. The
-    lookup of a loss that follows a `_log_softmax` becomes a `gather` in its kernel. So one number for each
-    row is stored, whatever is weighted, smoothed, ignored or summed (`fsdp/Analysis/SplitCalls.h`).
+    `fusion=fast` fuses all these operators in f32, bf16 and f16. It also fuses gelu and its backward,
+    `_log_softmax` and its backward, the backward of `nll_loss`, `logsumexp`, and the `gather` of one
+    element of each row and its backward. A kernel then computes in fp32 and rounds once, where a result
+    is stored. The lookup of a loss that follows a `_log_softmax` becomes a `gather` in the kernel of
+    the `_log_softmax`. So only one element per row is stored, also for weighted, smoothed, ignored or
+    summed losses (`fsdp/Analysis/SplitCalls.h`).
 
-    In a module that was captured for CUDA, with `fusion=fast`, a product of bf16 or f16 matrices whose only
-    reader is the cast of a gradient to f32, through views of all of it too, becomes `mm.dtype` or `bmm.dtype`,
-    which stores f32 (`fsdp/Analysis/WideProducts.h`).
+    In a module captured for CUDA, `fusion=fast` also replaces products of bf16 or f16 matrices whose
+    only reader is the cast of a gradient to f32, directly or through views of the whole product: they
+    become `mm.dtype` or `bmm.dtype`, which store f32 (`fsdp/Analysis/WideProducts.h`).
 
-    `fusion=off` changes nothing. `fusion=auto` is `fast` of a module that was captured for CUDA, `exact` of
-    others; if a scheduled module does not fit the `memory-cap` so and fits it without kernels, it gets none,
-    and a remark says so. A module that has kernels is not fused again.
+    `fusion=off` changes nothing. `fusion=auto` is `fast` for a module captured for CUDA, else `exact`.
+    With `auto`, a scheduled module that fits the `memory-cap` only without kernels gets no kernels, and
+    a remark says so. A module that has kernels is not fused again.
 
-    Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, `WideProducts`, and the bytes
-    that all operators but matrix products and attention read and write: `ElementwiseBytesBefore`,
-    `ElementwiseBytesAfter`; then, for each kernel and each such operator that is left, the most bytes
-    first, `Mover`, `Times` and `Bytes`.
+    Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, `WideProducts`,
+    and the bytes that all operators except matrix products and attention read and write:
+    `ElementwiseBytesBefore`, `ElementwiseBytesAfter`. Then, for each kernel and each such operator
+    outside of kernels, sorted by bytes: `Mover`, `Times` and `Bytes`.
 
-    A sharded module is fused before a schedule is searched for, whatever that is: kernels lie between the
-    first and the last operation that need a group, and the search moves the starts of collectives between
-    them (`fusion` of `fsdp-optimize-schedule`). A module in FSDP2's order is fused behind `fsdp-schedule`,
-    which goes by the calls of modules.
+    A sharded module is fused before the search for a schedule: its kernels stay between the first and
+    the last operation that need a group, and the search moves the starts of collectives among them
+    (`fusion` of `fsdp-optimize-schedule`). A module in FSDP2's order is fused after `fsdp-schedule`,
+    which depends on the calls of modules.
 
-    Why: such operators take as long as their bytes take to move.
+    Why: the time of elementwise operators is the time to move their bytes.
   }];
   let options = [
     Option<"fusion", "fusion", "::fsdp::FusionChoice", "::fsdp::FusionChoice::Exact",
-           "Which operators become kernels", fusionValues>,
+           "Operators that become kernels", fusionValues>,
     Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Under which cap fusion=auto leaves kernels out of a scheduled module: 80000000, 70GiB; 0: none">,
+           "Memory cap for which fusion=auto may leave out the kernels of a scheduled module: "
+           "80000000, 70GiB; 0: none">,
     Option<"profile", "profile", "std::string", "\"\"",
-           "Measured durations (JSON), whose temporaries inside operators count, too">
+           "Measured durations (JSON); the temporaries inside operators that it lists count "
+           "towards the cap">
   ];
 }
 
@@ -200,16 +208,16 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
 //===----------------------------------------------------------------------===//
 
 def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
-  let summary = "Give every buffer of the step its place in one arena";
+  let summary = "Give every buffer of the step an offset in one arena";
   let description = [{
-    Input: a scheduled module. Output: a planned module: every operation that makes or fills a buffer
-    has the buffer's arena offset (bytes, multiples of 64) as its `at`, and the module has
-    `fsdp.arena_bytes` and `fsdp.peak_live_bytes`, below which no arena can be.
+    Input: a scheduled module. Output: a planned module. Every operation that makes or fills a buffer
+    has the buffer's arena offset (bytes, a multiple of 64) as its `at`, and the module has
+    `fsdp.arena_bytes` and `fsdp.peak_live_bytes`, a lower bound on the size of every arena.
 
-    A buffer is live from its first write to its last use in program order; what a collective touches,
-    until its wait. Shards, optimizer state, buffers of the model, constants and inputs are live
-    throughout. In the flat layout a gradient is placed where its group's reduction reads it, if the
-    operation that makes it makes all of it, contiguous, and nothing else lies in its storage; each
+    A buffer is live from its first write to its last use in program order; the buffers of a collective
+    are live until its wait. Shards, optimizer state, buffers of the model, constants and inputs are
+    live throughout. In the flat layout a gradient is placed directly in the input of its group's
+    reduction, if one operation makes all of it, contiguous, and it does not share its storage; each
     part of the reduction's input is live only from its gradient's definition. Other gradients are
     copied when the reduction starts.
 
@@ -221,8 +229,9 @@ def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
   }];
   let options = [
     Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Refuse a plan that needs more: 80000000, 70GiB; 0: no cap">,
+           "Refuse a plan that needs more bytes: 80000000, 70GiB; 0: no cap">,
     Option<"profile", "profile", "std::string", "\"\"",
-           "A file of fsdp-profile: temporaries inside operators count too, as measured there">
+           "File of fsdp-profile, whose measured temporaries inside operators count towards the "
+           "cap">
   ];
 }

@@ -1,6 +1,6 @@
-//===- SearchOptions.h - Options of passes as flags of a search -*- C++ -*-===//
+//===- SearchOptions.h - Search flags from and to pass options --*- C++ -*-===//
 //
-// The options themselves are searchOptions and costOptions of Passes.td.
+// Passes.td defines the options: searchOptions and costOptions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +11,8 @@
 
 namespace fsdp {
 
-/// What a user says about costs, from and to options of a pass or a pipeline with these names.
+/// Converts cost options from and to the options of a pass or a pipeline that has options of these
+/// names.
 template <typename Options> cost::CostOptions getCostOptions(const Options &options) {
   return {options.device, options.profile, options.network, options.computeJitter,
           options.networkJitter};
@@ -24,7 +25,7 @@ template <typename Options> void setCostOptions(const cost::CostOptions &costs, 
   options.networkJitter = costs.networkJitter;
 }
 
-/// Options of a pass that derives from SearchingPass.
+/// Converts search flags to the options of a pass that derives from SearchingPass.
 template <typename Options> Options toOptions(const SearchFlags &flags) {
   Options options;
   options.choice = flags.choice;
@@ -37,7 +38,7 @@ template <typename Options> Options toOptions(const SearchFlags &flags) {
   return options;
 }
 
-/// A pass whose options, as generated, are the flags of a search.
+/// A pass whose generated options are the flags of a search.
 template <typename Base> struct SearchingPass : Base {
   using Base::Base;
 

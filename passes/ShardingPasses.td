@@ -5,20 +5,20 @@
 //===----------------------------------------------------------------------===//
 
 def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
-  let summary = "Declare the mesh and the groups of parameters that travel together";
+  let summary = "Declare the mesh and the groups of parameters that are gathered together";
   let description = [{
-    Input: a captured module without mesh and groups. Output: the same with one `fsdp.mesh`, one more
-    for each other mesh that a group names, and one `fsdp.group` per call that an FSDP2 user would
-    make of `fully_shard`, in the order of the calls; the root group is last and takes what is left. A
-    parameter belongs to the first call whose modules hold it.
+    Input: a captured module without mesh and groups. Output: the same module with one `fsdp.mesh`, one
+    more for each other mesh that a group names, and one `fsdp.group` per call of `fully_shard` that an
+    FSDP2 user would make, in the order of the calls. The root group is last and takes the remaining
+    parameters. A parameter belongs to the first call whose modules hold it.
 
-    The groups come from a YAML file in FSDP2's words:
+    The groups come from a YAML file in FSDP2's terms:
 
     ```yaml
     mesh: {dp: 4}                         # or {replicate: 2, shard: 4}
     layout: per-param                     # or flat, the default
     prefetch: fsdp2                       # or none
-    reshard_after_forward: none           # of groups that do not say; true, false, none, auto or a number
+    reshard_after_forward: none           # for groups without their own: true, false, none, auto or a number
     groups:
       - modules: ["layers.*"]             # one group per matching module
         reshard_after_forward: true
@@ -26,73 +26,79 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
         mesh: {replicate: 2, shard: 2}    # of this group: another one of as many ranks
       - together: ["norm", "lm_head"]     # one group of several modules
     root: {reshard_after_forward: none}
-    split_root: false                     # the default, but where schedules are searched for
-    optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
+    split_root: false                     # the default, except with a searched schedule
+    optimizer: {name: adamw, lr: 1.0e-3}  # replaces the captured one
     mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
-    gradient_divide_factor: 8             # of groups that do not say; default: all ranks
+    gradient_divide_factor: 8             # for groups without their own; default: all ranks
     force_sum_reduction_for_comms: true   # likewise; default: false
     shard_placement: {"**.wo.weight": 1}  # likewise; a dimension, or largest; default: 0
     ```
 
     A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
-    the second shards (FSDP2's HSDP), whatever their names. Rank r is then shard r mod S of replica
-    r / S, for S ranks on the second axis. So it is in each mesh that a group names for itself.
+    the second shards (FSDP2's HSDP), whatever their names. On two axes rank r is shard r mod S of
+    replica r / S, for S ranks on the second axis. The same holds for a mesh that a group names for
+    itself.
 
-    With `split_root: true` what is left for the root before, between and behind the other groups, in
-    the model's order, makes groups of their own, which say `part_of_root`: of an embedding at the
-    beginning and a head at the end each is gathered and reduced when it is there. Parameters of the
-    root module itself, shared ones, and those that are used outside of their module stay together.
+    With `split_root: true` the root's parameters before, between and after the other groups, in the
+    model's order, form groups of their own, marked `part_of_root`. So an embedding at the beginning and
+    a head at the end are gathered and reduced separately, each where it is used. Parameters of the root
+    module itself, shared parameters, and parameters that are used outside of their module stay in one
+    group.
 
-    A `*` in a pattern stands for one component of a module's path. Without a file each repeated
-    block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
-    command line win over the file's `mesh`, `layout`, `prefetch` and top-level
-    `reshard_after_forward` and `shard_placement`; what a group says itself wins over both.
+    A `*` in a pattern stands for one component of a module's path. Without a file each repeated block
+    (a module `X.0` with siblings `X.1`, ..., outermost) is a group. Options given on the command line
+    override the file's `mesh`, `layout`, `prefetch` and top-level `reshard_after_forward` and
+    `shard_placement`; the entry of a group overrides both.
 
-    Why: groups are symbols of their own, so that everything after this pass reads what to gather
-    together and never how the user said so.
+    Why: groups are symbols of their own, so later passes read which parameters to gather together, and
+    not how the user asked for it.
   }];
   let options = [
     Option<"config", "config", "std::string", "\"\"", "YAML file with mesh and groups">,
     Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS, or replicate=R,shard=S; default dp=1">,
     Option<"reshardAfterForward", "reshard-after-forward", "std::string", "\"\"",
-           "true, false, none (the root is kept, others are resharded), auto (the schedule "
-           "decides) or a number of ranks that together keep the parameters, a factor of the axis">,
+           "true, false, none (the root stays gathered, other groups are resharded), auto (the "
+           "schedule decides) or a number of ranks that together keep one copy of the parameters, "
+           "a factor of the axis">,
     Option<"reshardDefault", "reshard-default", "std::string", "\"none\"",
-           "reshard-after-forward where neither the option nor the file says it">,
+           "reshard-after-forward if neither the option nor the file gives it">,
     Option<"splitRoot", "split-root", "std::string", "\"\"",
-           "true: what the root holds before, between and behind the other groups are groups of "
+           "true: the root's parameters before, between and after the other groups form groups of "
            "their own; false: one group">,
     Option<"splitRootDefault", "split-root-default", "bool", "false",
-           "split-root where neither the option nor the file says it">,
+           "split-root if neither the option nor the file gives it">,
     Option<"layout", "layout", "std::string", "\"\"",
            "flat or per-param (FSDP2's); default flat">,
     Option<"prefetch", "prefetch", "std::string", "\"\"",
            "fsdp2 (its implicit backward prefetch) or none; default fsdp2">,
     Option<"paramDtype", "param-dtype", "std::string", "\"\"",
-           "In which parameters are gathered: float32, bfloat16, float16; default as they are used">,
+           "Dtype in which parameters are gathered: float32, bfloat16, float16; default the dtype "
+           "in which they are used">,
     Option<"reduceDtype", "reduce-dtype", "std::string", "\"\"",
-           "In which gradients are reduced: float32, bfloat16, float16; default param-dtype, or if that is "
-           "not given the parameters'">,
+           "Dtype in which gradients are reduced: float32, bfloat16, float16; default "
+           "param-dtype, else the parameters' dtype">,
     Option<"microbatches", "microbatches", "int64_t", "0",
-           "Forwards and backwards of a step, whose gradients are added up; 0: as the file says, "
-           "else 1">,
+           "Number of microbatches of a step, whose gradients are added up; 0: the file's, else 1">,
     Option<"microbatchLoss", "microbatch-loss", "std::string", "\"\"",
-           "mean (the loss of each microbatch is divided by their number) or sum; default mean">,
+           "mean (the loss of each microbatch is divided by the number of microbatches) or sum; "
+           "default mean">,
     Option<"microbatchOrder", "microbatch-order", "std::string", "\"\"",
            "sequential (one microbatch after another) or 1f1b (stages are interleaved); default "
            "sequential">,
     Option<"stages", "stages", "std::string", "\"\"",
-           "Of microbatch-order 1f1b: the modules with which stages begin, or patterns, with commas">,
+           "For microbatch-order 1f1b: the first module of each stage, as names or patterns "
+           "separated by commas">,
     Option<"gradientSync", "gradient-sync", "std::string", "\"\"",
-           "After which microbatches gradients are reduced: each, reduce_scatter (each over the "
-           "shards, the last over the replicas) or last; default each">,
+           "Microbatches after which gradients are reduced: each, reduce_scatter (over the shards "
+           "after each one, over the replicas after the last one) or last; default each">,
     Option<"reshardAfterBackward", "reshard-after-backward", "std::string", "\"\"",
            "false: parameters stay gathered between microbatches; default true">,
     Option<"shardPlacement", "shard-placement", "std::string", "\"\"",
-           "On which dimension the per-param layout cuts parameters: a number, or largest for the "
-           "largest that the ranks divide; default 0">,
+           "Dimension on which the per-param layout shards parameters: a number, or largest: the "
+           "largest dimension that the number of ranks divides; default 0">,
     Option<"offloadPolicy", "offload-policy", "std::string", "\"\"",
-           "cpu: parameters and the optimizer's state lie in the host's memory; default none">,
+           "cpu: parameters and optimizer state are in host memory between their uses; default "
+           "none">,
     Option<"transport", "transport", "::fsdp::Transport", "::fsdp::Transport::Kernels",
            "What moves the bytes of gathers", [{::llvm::cl::values(
              clEnumValN(::fsdp::Transport::Kernels, "kernels", "kernels"),
@@ -103,47 +109,50 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
 }
 
 def SumGradientsByModule : Fsdp_Pass<"fsdp-sum-gradients-by-module"> {
-  let summary = "Add up first what one call of a group's module contributes to the gradient of its input";
+  let summary = "Add up gradients of values that modules share in FSDP2's order";
   let description = [{
-    Input: a captured module with groups, whose sums of gradients say in `aten.sum` what they add up
-    (`include/fsdp/IR/GradientSum.h`). Output: the same with these sums in the order that they have
-    under FSDP2, and without the attributes.
+    Input: a captured module with groups, whose sums of gradients name their terms in the attribute
+    `aten.sum` (`include/fsdp/IR/GradientSum.h`). Output: the same module, with these sums in FSDP2's
+    order and without the attributes.
 
-    A value that several calls use has a gradient from each, and autograd adds them up in the order of
-    the backward: ((g4 + g3) + g2) + g1. FSDP2 puts an identity before each call of a group's module,
-    for the inputs that need a gradient. So if a module uses its input twice, its two gradients are
-    added up before others are: (g4 + g3) + (g2 + g1). The values that decoder blocks take from an
-    encoder are such inputs. Modules may be nested. A value that is made in a call is no input of it,
-    and neither is a parameter.
+    A value that several calls use gets a gradient from each, and autograd adds these gradients up in
+    the order of the backward: ((g4 + g3) + g2) + g1. FSDP2 inserts an identity before each call of a
+    group's module, for the inputs that need a gradient. So if a module uses its input twice, the two
+    gradients from this module are added up before those of other modules: (g4 + g3) + (g2 + g1). An
+    example is an encoder's output, which every decoder block reads. Modules may be nested. Values that
+    are made inside a call, and parameters, are not inputs of it.
 
     Remarks (`--remarks-filter-analyse=fsdp-sum-gradients-by-module`): `Reordered`, the number of sums.
 
-    Why: floating-point addition is not associative, and the step's numbers are to be FSDP2's.
+    Why: floating-point addition is not associative, and the step's results are to be FSDP2's bit for
+    bit.
   }];
 }
 
 def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
   let summary = "Gather parameters in the dtype that the step computes in";
   let description = [{
-    Input: a captured module with groups, whose `mixed_precision` says what the user asks for. Output:
-    a captured module whose groups say in `gather_dtype` and `reduce_dtype` what is done, and in
-    `decisions` why, where that was not asked for.
+    Input: a captured module with groups, whose `mixed_precision` has the user's request. Output: a
+    captured module whose groups have the dtypes that are used in `gather_dtype` and `reduce_dtype`, and
+    the reason in `decisions` where they differ from the request.
 
-    A group of f32 parameters is gathered in bf16 or f16 if all that the step does with each of them
-    is to cast it to that dtype: the casts go, and `fsdp.read` yields the parameter in that dtype. The
-    values are the same, the gathered bytes half. A group that asks for no `param_dtype` is narrowed if
-    that is possible; one that asks for it and cannot be is an error, which names the use; one that asks
-    for the parameters' own dtype is left alone. Where a group asks for it, its modules may not take values of
-    another floating dtype from outside: FSDP2 would cast them.
+    A group of f32 parameters is gathered in bf16 or f16 if the only use of each parameter is a cast to
+    that dtype: the casts are removed, and `fsdp.read` yields the parameter in that dtype. The values
+    are the same, and half the bytes are gathered. A group without a `param_dtype` is narrowed if that
+    is possible. If a group asks for a `param_dtype` in which it cannot be gathered, that is an error,
+    which names the use. A group that asks for the parameters' own dtype is left alone. The modules of a
+    group that asks for a `param_dtype` may not take values of another floating dtype from outside:
+    FSDP2 would cast them.
 
-    With `reduce_dtype`, or without it in `param_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
-    another gradient is cast. Casts that stay move up behind what they cast: autograd runs those of
-    parameters that were cast before the forward at the end of the backward. What a
-    rank holds whole is not gathered: it is cast where the step uses it first.
+    Gradients are reduced in `reduce_dtype`, or else in `param_dtype`. A gradient that is computed in
+    that dtype loses the cast that follows it; any other gradient is cast to it. Remaining casts of
+    gradients move up to directly follow the operator whose result they cast: autograd would run the
+    casts that belong to parameters cast before the forward at the end of the backward. A parameter that
+    a rank holds whole is not gathered: it is cast where the step uses it first.
 
     Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); the
-    decisions (`--remarks-filter-passed=fsdp-mixed-precision`), and why a group that is cast in part is
-    not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).
+    decisions (`--remarks-filter-passed=fsdp-mixed-precision`), and why a group with casts of only some
+    parameters is not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).
 
     Why: FSDP2's MixedPrecisionPolicy casts shards before they are gathered. Where a model casts its
     parameters itself, casting first and gathering then gives the same values.
@@ -153,121 +162,126 @@ def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
 def Recompute : Fsdp_Pass<"fsdp-recompute"> {
   let summary = "Compute results of the forward again in the backward instead of keeping them";
   let description = [{
-    Input: a captured module, with groups if they matter. Output: a captured module in which the
-    backward computes again what `policy` says. The same operator on the same operands, with the same
-    `rng`, gives the same bits.
+    Input: a captured module, with groups where the policy goes by blocks. Output: a captured module in
+    which the backward recomputes the results that `policy` selects. The same operator on the same
+    operands, with the same `rng`, gives the same bits.
 
     `cheap`: a result of the forward that the backward uses is recomputed if its operator is cheap
-    (`AtenSemantics.h`: one pass over its operands), and its operands are there anyway when the
-    backward first needs it: parameters, buffers, inputs, and what the backward uses then or later,
-    recomputed itself or not. So memory falls by the whole result, from its last use in the forward
-    to its first in the backward.
+    (`AtenSemantics.h`: one pass over its operands), and its operands are in memory anyway when the
+    backward first needs it: parameters, buffers, inputs, and values that the backward uses at that time
+    or later, whether recomputed themselves or not. So memory falls by the size of the result, from its
+    last use in the forward to its first use in the backward.
 
-    `full`: of a block's forward only what enters it is kept; all else that its backward uses is
-    computed again, each result before its first use there. This is activation checkpointing of one
-    block at a time. A block is what the modules of one group compute (inner groups are blocks of
-    their own), the root group excepted; `blocks` chooses among them, and the rest of the step follows
+    `full`: only the inputs of a block's forward are kept; all other values that its backward uses are
+    computed again, each before its first use there. This is activation checkpointing of one block at a
+    time. A block is the computation of one group's modules (inner groups are blocks of their own); the
+    root group is not a block. `blocks` chooses among the blocks, and the rest of the step follows
     `cheap`.
 
     `selected`: as `full`, but the results of the operators `keep` are kept: by default matrix
     products, convolutions and fused attention, which cost the most (selective activation
     checkpointing).
 
-    A `fsdp.recompute_region` is a block of its own, whatever the policy: a module inside those of one
-    group.
+    A `fsdp.recompute_region`, a module inside those of one group, is a block of its own, whatever the
+    policy.
 
-    `none`: nothing. A group that says `recompute` itself follows that; what it leaves to a search
-    (`auto`) is cheap here. The module's attribute `fsdp.recompute` says what the others follow, and
-    each group's `recomputed` what it follows.
+    `none`: nothing is recomputed. A group with an attribute `recompute` follows that policy; `auto`,
+    which leaves the policy to a search, means `cheap` in this pass. The module's attribute
+    `fsdp.recompute` records the policy of the other groups, and each group's `recomputed` the policy
+    that it follows.
 
-    A result is recomputed only if all its uses in the backward, repeated operators included, belong
-    to the block that made it, so that no group's backward begins earlier or ends later than before.
-    What leaves a block for another's backward is therefore kept. New values of buffers are those of
-    the forward: a batch normalisation that is repeated updates nothing. Parameters are read where
-    the backward reads them, after its gather.
+    A result is recomputed only if all its uses in the backward, by repeated operators too, belong to
+    the block that made it, so that no group's backward begins earlier or ends later than before. A
+    result that another block's backward reads is therefore kept. New values of buffers are those of the
+    forward: a repeated batch normalisation updates nothing. Repeated operators read parameters that are
+    gathered for the backward.
 
     Remarks (`--remarks-filter-analyse=fsdp-recompute`): `Recomputed` (operators), `BytesNotKept`.
 
-    Why: eager training keeps what autograd saved, although a product or a normalised activation
-    costs less than a hundredth of the matrix product that reads it; and where memory is short, a
-    second forward of a block costs a third of its step and saves nearly all of its activations.
+    Why: eager training keeps the values that autograd saved, although an elementwise product or a
+    normalised activation costs less than a hundredth of the matrix product that reads it. Where memory
+    is short, a second forward of a block costs a third of its step and saves nearly all of its
+    activations.
   }];
   let options = [
     Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Cheap",
-           "What is computed again",
+           "What the backward recomputes",
            [{::llvm::cl::values(
              clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
              clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap",
-                        "what costs about as much to compute as to read"),
+                        "results that cost about as much to compute as to read"),
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected",
                         "of blocks, all but the operators `keep`"),
              clEnumValN(::fsdp::RecomputePolicy::Full, "full",
-                        "of blocks, all but what enters them"))}]>,
+                        "of blocks, all but their inputs"))}]>,
     ListOption<"blockPatterns", "blocks", "std::string",
                "Modules of groups that are blocks, as layers.*; default all">,
     ListOption<"keep", "keep", "std::string",
                "Operators whose results policy=selected keeps, as mm; default products and "
                "attention">,
     Option<"cheapFirst", "cheap-first", "bool", "false",
-           "Before whole blocks are repeated, give what is cheap a copy of its own where the backward "
-           "uses it, so that those of the block's repetition end early">,
+           "Before whole blocks are repeated, give cheap results a copy of their own where the "
+           "backward uses them, so that the live ranges of the block's repeated results end early">,
     Option<"minBytes", "min-bytes", "int64_t", "16384",
            "Keep results of fewer bytes: their memory is not worth a call">
   ];
 }
 
 def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
-  let summary = "Recompute what the memory asks for, by predicted time";
+  let summary = "Choose what to recompute by predicted time and memory";
   let description = [{
-    Input: a captured module with groups. Output: the same after `fsdp-recompute` with the policies by
-    block whose schedule, found as by `fsdp-optimize-schedule` with the same options, is predicted to
-    be the fastest that fits `memory-cap`.
+    Input: a captured module with groups. Output: the module after `fsdp-recompute`, with a policy for
+    each block. The policies are those whose schedule, found as `fsdp-optimize-schedule` finds it with
+    the same options, is predicted to be the fastest that fits `memory-cap`.
 
-    Without a cap, on a device whose memory is known, `cheap` is taken unless `none` takes at least half a
-    hundredth less time, and its arena fits the memory less what driver and libraries take, and less a
-    32nd of it where no profile says what operators allocate beside the arena. Both are
-    estimated, by a lower bound and by the order in which everything starts as soon as possible, and
-    searched for only where that leaves the answer open. The root follows `none` where all blocks do.
+    Without a cap, on a device whose memory is known, `none` is taken if its step time is at least 0.5 %
+    less than that of `cheap`, and if its arena fits the device; else `cheap`. The memory of the driver
+    and libraries is subtracted from the device's, and also a 32nd of it where no profile has measured
+    what operators allocate beside the arena. Both step times are estimated, by a lower bound and by the
+    schedule that starts each operation as soon as possible. Schedules are searched for only where these
+    estimates do not decide. The root follows `none` if all blocks do.
 
-    Under a cap recomputation begins with `none`; block by block it becomes `cheap`. Then it grows by
-    steps. A step takes one block from its policy to the next one on the lower
-    convex hull of time over bytes kept. Those that take the least time for each byte saved come
-    first, so whatever a byte is worth at the peak, the first steps, up to some number, are the best
-    choice. Blocks may so follow different policies.
+    Under a cap all blocks begin with `none`, and become `cheap` one by one. Then recomputation grows by
+    steps. A step takes one block from its policy to the next one on the lower convex hull of time over
+    bytes kept. Steps that take the least time for each byte saved come first, so that for any price of
+    a byte at the peak, the best choice is a prefix of these steps. Blocks may therefore follow
+    different policies.
 
-    Bisection finds the fewest steps whose least peak fits, and earlier steps without which it fits, too,
-    are taken back. Where `cheap` fits in all blocks, it is taken unless that is more than half a hundredth
-    faster, or half of the blocks or all under `selected` are more than a hundredth, which is tried where
-    more than a hundredth of the step is exposed. If the schedule does not fit because of holes in the arena, none is
-    taken back, then half of the remaining steps and all of them are tried. Where nothing fits, what
-    has the least peak is taken, so that the scheduler's error names that. On one rank, and
-    without a cap on other devices, this is `fsdp-recompute`.
+    Bisection finds the fewest steps whose least peak fits; then earlier steps that are not needed to
+    fit are undone. Where `cheap` in all blocks fits, it is taken unless the steps found are more than
+    0.5 % faster, or unless `selected` in half of the blocks or in all is more than 1 % faster, which is
+    tried where more than 1 % of the step is exposed communication. If the schedule does not fit because
+    of holes in the arena, it is tried without undoing steps, then with half of the remaining steps,
+    then with all of them. Where nothing fits, the choice with the least peak is taken, so that the
+    scheduler's error names that peak. On one rank, and without a cap on devices of unknown memory, this
+    pass is `fsdp-recompute`.
 
-    Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
-    say `auto`: only these count as blocks. With `offload=auto`, where nothing fits or the cap asks for
-    recomputation, all of this is repeated with the optimizer's state on the host
-    (`fsdp-offload-optimizer`), which is taken if it alone fits or is more than a hundredth faster. With
-    `fusion=auto`, where nothing fits, all of this is repeated for the step without kernels.
+    A group with an attribute `recompute` other than `auto` keeps that policy, and a `policy` other than
+    `auto` holds for all groups without the attribute. Only the remaining groups count as blocks. With
+    `offload=auto`, where nothing fits or the cap asks for recomputation, the choice is repeated with
+    optimizer state on the host (`fsdp-offload-optimizer`), and this is taken if it alone fits or is
+    more than 1 % faster. With `fusion=auto`, where nothing fits, the choice is repeated for the step
+    without kernels.
 
-    With `activations=auto` steps may also put what a block keeps on the host
-    (`fsdp-offload-activations`). As many blocks as the forward hides the copies of do that first, spread
-    over the model, and keep what one policy leaves: each of `cheap`, `selected` and `full` is tried, and
-    that none is offloaded. One that is more than a hundredth faster than those before it is taken.
+    With `activations=auto` steps may also offload a block's activations to the host
+    (`fsdp-offload-activations`). The first such blocks, spread over the model, are as many as have
+    their copies hidden by the forward; they offload the activations that one policy keeps. Each of
+    `cheap`, `selected` and `full` is tried for these blocks after no offloading, and a choice replaces
+    an earlier one if it is more than 1 % faster.
 
-    A remark says what was chosen if it is not `cheap`, and `decisions` of the groups that it was chosen
-    for say why. Remarks for tools
-    (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy` (`auto`: several), `RecomputedBlocks`,
-    `OffloadedBlocks`, `Blocks`, under a cap `PredictedNs`.
+    A remark names the choice if it is not `cheap`, and `decisions` of the groups concerned have the
+    reason. Remarks for tools (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy` (`auto`:
+    several), `RecomputedBlocks`, `OffloadedBlocks`, `Blocks`, under a cap `PredictedNs`.
 
-    Why: a block that is recomputed saves its activations until its backward and costs its forward,
-    so that as few as possible should be; and memory that recomputing frees may serve to keep groups
-    gathered.
+    Why: recomputation of a block saves the memory of its activations until its backward and costs the
+    time of its forward, so as few blocks as possible should be recomputed. The memory that
+    recomputation frees may serve to keep groups gathered.
   }];
   let options = searchOptions # fusionOptions # [
     Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Auto",
-           "What is computed again in groups that do not say so",
+           "What the backward recomputes in groups without a policy of their own",
            [{::llvm::cl::values(
-             clEnumValN(::fsdp::RecomputePolicy::Auto, "auto", "what is fastest and fits"),
+             clEnumValN(::fsdp::RecomputePolicy::Auto, "auto", "the fastest choice that fits"),
              clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
              clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap", "as in fsdp-recompute"),
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected", "likewise"),
@@ -276,33 +290,35 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
 }
 
 def AccumulateGradients : Fsdp_Pass<"fsdp-accumulate-gradients"> {
-  let summary = "Make a step of several microbatches, whose gradients are added up";
+  let summary = "Make a step of several microbatches and add up their gradients";
   let description = [{
-    Input: a captured module, whose attribute `fsdp.accumulation` says how many microbatches a step
-    is to have; without it nothing changes. Output: a captured module that runs forward and backward
-    as often, each on inputs of its own, one after another, and updates once. A parameter's gradient
-    is the sum of those of the microbatches, in their order.
+    Input: a captured module, whose attribute `fsdp.accumulation` has the number of microbatches of a
+    step; without the attribute nothing changes. Output: a captured module that runs forward and
+    backward once for each microbatch, one after another, each on its own inputs, and updates once. A
+    parameter's gradient is the sum of the microbatches' gradients, in their order.
 
-    With `loss = mean` the loss of each is divided by their number before its backward, and the step
-    returns the sum of these: the mean over all samples, as if they were one batch. `loss = sum`
-    leaves the losses as they are. Buffers go on from microbatch to microbatch; random numbers are drawn anew.
+    With `loss = mean` the loss of each microbatch is divided by the number of microbatches before its
+    backward, and the step returns the sum of these losses: the mean over all samples, as if they were
+    one batch. `loss = sum` leaves the losses as they are. Each microbatch reads the buffers as the one
+    before left them, and draws its own random numbers.
 
-    With `stages` the microbatches are interleaved in 1F1B order, as torch's `ScheduleInterleaved1F1B` runs
-    several stages on one rank. A unit is the forward or the backward of one stage for one microbatch. Of n
-    stages n - 1 forward units run first, then one forward and one backward alternately, then the remaining
-    backwards. The forward of a stage begins with the first operation of the module that names it; the
-    loss belongs to the last stage. The backward of an operation belongs to the stage of its module's
-    forward. Losses, gradients, buffers and random numbers are those of the sequential order. Refused
-    with both modules by name are a stage whose forward is not one piece, a group or a parameter of two
-    stages, and a backward that needs a gradient of an earlier stage. Each parameter belongs to a group
-    other than the root's.
+    With `stages` the microbatches are interleaved in 1F1B order, in which torch's
+    `ScheduleInterleaved1F1B` runs several stages on one rank. A unit is the forward or the backward of
+    one stage for one microbatch. Of n stages n - 1 forward units run first, then one forward and one
+    backward alternately, then the remaining backwards. The forward of a stage begins with the first
+    operation of the module that names it; the loss belongs to the last stage. The backward of an
+    operation belongs to the stage of its module's forward. Losses, gradients, buffers and random
+    numbers are those of the sequential order. An error, with both modules by name, is a stage whose
+    forward is not contiguous, a group or a parameter in two stages, and a backward that needs a
+    gradient of an earlier stage. Each parameter must belong to a group other than the root's.
 
-    What is communicated after which microbatch is the groups' `gradient_sync`, which
-    `fsdp-insert-collectives` follows.
+    The groups' `gradient_sync` decides after which microbatches gradients are reduced
+    (`fsdp-insert-collectives`).
 
     Remarks (`--remarks-filter-analyse=fsdp-accumulate-gradients`): `Microbatches`.
 
-    Why: a large batch whose activations do not fit, or fewer reductions for each sample.
+    Why: a batch may be too large for its activations to fit, and a step needs fewer reductions for each
+    sample.
 
     ```mlir
     %x = fsdp.input "x" : tensor<4xf32>
@@ -342,75 +358,78 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
   let description = [{
     Input: a captured module with groups. Output: a sharded module.
 
-    - A group is gathered before the first operation of its modules' forward. If it says so (or
-      `auto`: a schedule may undo it) it is resharded after the last and gathered again before the
-      first operation of their backward: from the shards, or if it says a number of ranks, by so many
-      neighbours from chunks that they keep (`fsdp.chunk`).
-    - After the last operation of their backward it is resharded, and its gradients are
-      reduce-scattered, on meshes of several replicas all-reduced over them, and its shards updated.
-      If no input of the modules needs a gradient, this happens at the end of the step
-      instead, after the root group's turn.
-    - `fsdp.read` of a parameter becomes the result of the gather; views of a parameter that were
-      made before it was resharded are made again from the next gather.
+    - A group is gathered before the first operation of its modules' forward. With
+      `reshard_after_forward` it is resharded after the last operation of the forward and gathered again
+      before the first operation of the backward (with `auto` as well: a schedule may undo it). The
+      second gather reads the shards, or, if `reshard_after_forward` is a number of ranks, the chunks
+      that this many neighbours keep (`fsdp.chunk`).
+    - After the last operation of its modules' backward a group is resharded, its gradients are
+      reduce-scattered (and all-reduced over replicas, if there are several), and its shards are
+      updated. If no input of the modules needs a gradient, this happens at the end of the step instead,
+      after the root group.
+    - `fsdp.read` of a parameter becomes the result of the gather. Views of a parameter that were made
+      before a reshard are made again from the next gather.
 
-    An optimizer that clips (`clip_grad_norm`) updates at the end of the step, behind the reductions
-    of all groups and the norm of all gradients.
+    An optimizer that clips (`clip_grad_norm`) updates at the end of the step, after the reductions of
+    all groups and the norm of all gradients.
 
-    Gathers from the shards go by what the module's attribute `fsdp.transport` says, which is taken
-    off it.
+    Gathers from the shards take the transport in the module's attribute `fsdp.transport`, which is
+    removed.
 
-    Every start is directly followed by its wait and all run on the compute stream: correct, and
-    nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and the
-    gradients of a group are packed where its reduction would have been.
+    Every start is directly followed by its wait, and all operations run on the compute stream: this is
+    correct, but nothing overlaps. On a mesh of one rank there are no collectives: parameters are read,
+    and the gradients of a group are packed in the place of its reduction.
 
-    The digest of what the captured step computes is written into the module (`fsdp.provenance`), for
-    the verifiers of later phases to compare.
+    A digest of the captured computation is written into the module (`fsdp.provenance`). The verifiers
+    of later phases compare it.
 
-    Why: which collectives exist, and what they mean for the data flow, is decided here; when they
-    run is decided by `fsdp-schedule`.
+    Why: this pass decides which collectives exist and how data flows through them; `fsdp-schedule`
+    decides when they run.
   }];
 }
 
 def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
   let summary = "Keep optimizer state in the memory of the host between updates";
   let description = [{
-    Input: a sharded module. Output: the same, in which groups that say `offload_optimizer true` are
-    marked `optimizer_state host`, and all that are marked so have their state fetched before their update
-    and stored behind it; `offload=all` adds the groups that say nothing. Updates compute what they did before, on the same bits.
+    Input: a sharded module. Output: the same module, in which groups with `offload_optimizer true` are
+    marked `optimizer_state host`, and the state of marked groups is fetched before their update and
+    stored after it. `offload=all` also marks the groups without `offload_optimizer`. Updates give the
+    same bits.
 
-    Start and wait stand together, so that nothing overlaps: correct, and the least memory. A
-    schedule (`fsdp-schedule`, `fsdp-optimize-schedule`) moves them apart: a state is fetched, at
-    the earliest, while the group before is updated, and stored while the next one is, so that two
-    groups at most have their state in the arena.
+    Each start is directly followed by its wait, so that nothing overlaps: this is correct and needs the
+    least memory. A schedule (`fsdp-schedule`, `fsdp-optimize-schedule`) moves them apart: the state of
+    a group is fetched while the previous group is updated, at the earliest, and stored while the next
+    one is updated, so that at most two groups have their state in the arena.
 
     Remarks (`--remarks-filter-analyse=fsdp-offload-optimizer`): `OffloadedGroups`, `Groups`.
 
-    Why: Adam keeps two numbers for each parameter, which are needed for a moment of each step.
-    Where no recomputation makes a step fit, the link to the host is the last resort.
+    Why: Adam keeps two values for each parameter, which a step needs only during the update. Where no
+    recomputation makes a step fit, the link to the host is the last resort.
   }];
   let options = offloadOptions;
 }
 
 def OffloadActivations : Fsdp_Pass<"fsdp-offload-activations"> {
-  let summary = "Let what the forward keeps for the backward wait in the memory of the host";
+  let summary = "Keep activations in the memory of the host between forward and backward";
   let description = [{
-    Input: a sharded module. Output: the same, in which groups that say `offload_activations true` are
-    marked `activations host`, and what the backward of all that are marked so reads of the forward is
-    stored on the host and fetched for it; `activations=all` adds the blocks that say nothing. A tensor
-    belongs to the group whose backward is the first to read it. Views of a tensor that the backward
-    reads are made again of what is fetched. The step computes what it did before, on the same bits.
+    Input: a sharded module. Output: the same module, in which groups with `offload_activations true`
+    are marked `activations host`, and the results of the forward that the backward of marked groups
+    reads are stored on the host and fetched for the backward. `activations=all` also marks the blocks
+    without `offload_activations`. A tensor belongs to the group whose backward is the first to read it.
+    Views of a tensor that the backward reads are made again from the fetched tensor. The step gives the
+    same bits.
 
-    A store starts behind the last operation of the forward that reads the tensor, and is waited for
-    when the forward of the next block has ended. A fetch starts when the backward of the block before
-    it begins (`fsdp-optimize-schedule` lets either take less, where computation hides it). So a
-    tensor stays in the arena if its backward is nearer than that; tensors of fewer than `min-bytes`,
-    tensors with gaps, and what else than operators of the model reads stay as well.
+    A store starts after the last operation of the forward that reads the tensor, and its wait is at the
+    end of the next block's forward. A fetch starts when the backward of the preceding block begins
+    (`fsdp-optimize-schedule` shortens either interval where computation hides the copy). A tensor whose
+    backward is too near for both copies stays in the arena, as do tensors of fewer than `min-bytes`,
+    tensors with gaps, and tensors that are read by anything but operators of the model.
 
     Remarks (`--remarks-filter-analyse=fsdp-offload-activations`): `OffloadedGroups`,
     `OffloadedActivations`, `OffloadedBytes`.
 
-    Why: the link to the host is idle while a block computes. What it hides costs no time, where
-    recomputation does.
+    Why: the link to the host is idle while a block computes. Copies that computation hides cost no
+    time, whereas recomputation does.
   }];
   let options = [
     offloadActivationsOption,

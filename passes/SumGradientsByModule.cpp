@@ -1,4 +1,4 @@
-//===- SumGradientsByModule.cpp - Gradients of a module's inputs are added up inside it -===//
+//===- SumGradientsByModule.cpp - Sums of gradients in FSDP2's order ------===//
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"
@@ -28,7 +28,7 @@ struct ModuleCall {
   bool operator==(const ModuleCall &other) const = default;
 };
 
-/// One gradient of a value, and the calls of groups' modules that it comes out of, outermost first.
+/// One gradient of a value, and the calls of groups' modules that contribute it, outermost first.
 struct Contribution {
   Value value;
   SmallVector<ModuleCall> calls;
@@ -49,14 +49,15 @@ private:
   SmallVector<ModuleCall> listCalls(ScopeAttr scope);
   FailureOr<Chain> readChain(CallOp last, ArrayRef<Attribute> scopes);
 
-  std::shared_ptr<ModuleTree> tree; // of this run
+  std::shared_ptr<ModuleTree> tree; // for this run of the pass
   llvm::SmallDenseSet<const Module *> modules;
 };
 
 } // namespace
 
-/// A group of several modules takes its inputs where the first of them runs. The root's inputs have
-/// no gradient, and parts of it are no modules of FSDP2's.
+/// Finds the modules whose inputs FSDP2 wraps. A group of several modules takes its inputs where
+/// the first of them runs. The root's inputs have no gradient, and FSDP2 has no modules for parts
+/// of the root.
 void SumGradientsByModulePass::findModules(Step &step) {
   for (GroupOp group : step.groups) {
     if (!group.isBlock())
@@ -100,7 +101,7 @@ FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last, ArrayRef<Attri
   Chain chain;
   Value rest = last.getResult(0);
   for (size_t i = from.size(); i-- > 0;) {
-    // A call in which the value is made does not take it as its input.
+    // A value is no input of a call that makes it.
     SmallVector<ModuleCall> calls = listCalls(cast<ScopeAttr>(from[i]));
     llvm::erase_if(calls, [&](const ModuleCall &call) { return llvm::is_contained(made, call); });
     if (i == 0) {
@@ -121,8 +122,8 @@ FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last, ArrayRef<Attri
   return chain;
 }
 
-/// The end of the contributions that come out of the same call as the one at `begin`, where they
-/// are summed at `depth`.
+/// The end of the run of contributions from the same call, at nesting `depth`, as the one at
+/// `begin`.
 static size_t findRun(const Chain &chain, size_t begin, size_t end, size_t depth) {
   const Contribution &first = chain.contributions[begin];
   size_t next = begin + 1;
@@ -145,8 +146,8 @@ static bool isInOrder(const Chain &chain, size_t begin, size_t end, size_t depth
   return true;
 }
 
-/// As torch does: of two contiguous tensors the sum is contiguous, whatever strides the addition
-/// had in whose place it stands.
+/// Sets the strides of the sum as torch does: the sum of two contiguous tensors is contiguous,
+/// whatever the strides of the addition that it replaces.
 static void setSumType(CallOp addition) {
   auto isContiguousValue = [](Value value) {
     return isContiguous(cast<RankedTensorType>(value.getType()));
@@ -158,7 +159,7 @@ static void setSumType(CallOp addition) {
   sum.setType(RankedTensorType::get(type.getShape(), type.getElementType()));
 }
 
-/// The sum of some contributions, which all come out of the first `depth` calls of each of them.
+/// Adds up contributions that share their first `depth` calls.
 static Value addUp(const Chain &chain, size_t begin, size_t end, size_t depth) {
   Value sum;
   for (size_t i = begin; i < end;) {
@@ -167,12 +168,12 @@ static Value addUp(const Chain &chain, size_t begin, size_t end, size_t depth) {
     if (!sum) {
       sum = part;
     } else {
-      // In the place of the addition of the last of them.
+      // At the addition of the last contribution.
       CallOp model = chain.additions[next - 2];
       OpBuilder builder(model);
       auto addition = cast<CallOp>(builder.clone(*model));
       addition->setOperands({sum, part});
-      const bool isWhole = depth == 0 && next == end; // what uses it was captured with its strides
+      const bool isWhole = depth == 0 && next == end; // users were captured with its strides
       if (!isWhole)
         setSumType(addition);
       sum = addition.getResult(0);

@@ -1,4 +1,4 @@
-//===- VerifyCaptured.cpp - One step of single-device training ------------===//
+//===- VerifyCaptured.cpp - Verifies a step of single-device training -----===//
 
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/ShardingChecks.h"
@@ -34,7 +34,7 @@ private:
   LogicalResult checkForwardOnly(Operation &op);
   LogicalResult checkEnd();
 
-  /// Notes `op` under `key`, or diagnoses the second.
+  /// Records `op` under `key`; diagnoses `op` if the key is taken.
   template <typename KeyT>
   LogicalResult takeOnce(DenseMap<KeyT, Operation *> &known, KeyT key, Operation *op,
                          const Twine &message);
@@ -42,10 +42,11 @@ private:
   Step &step;
   using InMicrobatch = std::pair<StringAttr, int64_t>;
   DenseMap<InMicrobatch, Operation *> inputs, gradients;
-  int64_t microbatches = 1; // of which there are gradients
+  int64_t microbatches = 1; // that have gradients
   DenseMap<StringAttr, Operation *> updates, writes;
-  DenseMap<int64_t, CallOp> draws; // by position, the first of each
-  /// Values of the backward that were found to be values of the forward, computed again.
+  DenseMap<int64_t, CallOp> draws; // for each position, its first draw
+  /// Pairs of a value of the backward and a value of the forward that were found to be equal, the
+  /// first computed again.
   DenseSet<std::pair<Value, Value>> repeated;
 };
 
@@ -101,8 +102,8 @@ LogicalResult Checker::visit(CallOp call) {
   return success();
 }
 
-/// True if `copy` computes what `original` does: the same operator on the same values, or on such
-/// as are computed again in the same way.
+/// True if `copy` repeats `original`: the same operator on the same values, or on values that
+/// repeat the same values.
 bool Checker::isRepetition(CallOp copy, CallOp original) {
   SmallVector<std::pair<CallOp, CallOp>> pending = {{copy, original}};
   while (!pending.empty()) {
@@ -125,8 +126,8 @@ bool Checker::isRepetition(CallOp copy, CallOp original) {
   return true;
 }
 
-/// A position is drawn from once. The backward may repeat a draw of the forward, to compute its
-/// result again.
+/// Each position is drawn once, but the backward may repeat a draw of the forward to recompute its
+/// result.
 LogicalResult Checker::checkDraw(CallOp call, int64_t position) {
   auto [known, isNew] = draws.try_emplace(position, call);
   if (isNew)

@@ -1,4 +1,4 @@
-//===- VerifyPhase.cpp - A module is what its phase promises --------------===//
+//===- VerifyPhase.cpp - Verifies a module by its phase -------------------===//
 
 #include "passes/VerifyPhase.h"
 
@@ -25,7 +25,7 @@ static std::unique_ptr<Pass> createVerifier(ModulePhase phase) {
 }
 
 LogicalResult fsdp::verifyPhase(ModuleOp module) {
-  // What a planned program's steps share is proven with their places.
+  // The shared state of a program's steps is verified only in the phase planned, with its offsets.
   if (isProgram(module) && getPhase(module) != ModulePhase::Planned) {
     for (ModuleOp step : getSteps(module))
       if (failed(verifyPhase(step)))
@@ -33,7 +33,7 @@ LogicalResult fsdp::verifyPhase(ModuleOp module) {
     return checkSharedState(module);
   }
   PassManager manager(module.getContext());
-  manager.enableVerifier(false); // operations are verified when they are read
+  manager.enableVerifier(false); // operations were verified when the module was read
   manager.addPass(createVerifier(getPhase(module)));
   return manager.run(module);
 }

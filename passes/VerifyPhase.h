@@ -1,4 +1,4 @@
-//===- VerifyPhase.h - A module is what its phase promises -------*- C++ -*-===//
+//===- VerifyPhase.h - Verifies a module by its phase --------- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_VERIFYPHASE_H
 #define FSDP_PASSES_VERIFYPHASE_H
@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-/// Runs the verifier pass of the phase that the module is in. Every tool calls it on what it is
-/// handed: text may have been edited. Diagnoses the first violation.
+/// Runs the verifier pass of the module's phase, and diagnoses the first violation. Every tool
+/// calls it on its input, since text may have been edited.
 mlir::LogicalResult verifyPhase(mlir::ModuleOp module);
 
 } // namespace fsdp

@@ -1,7 +1,7 @@
-//===- VerifyPlanned.cpp - Proof that live buffers are apart --------------===//
+//===- VerifyPlanned.cpp - Proves that live buffers do not overlap --------===//
 //
-// Walks the program once forward. At each operation the storages that it makes are entered into a
-// map of occupied bytes, where they must find their place free; they leave after their last use.
+// Walks the program once, forward. The storages that an operation makes are entered into a map of
+// occupied bytes, where their bytes must be free; they are removed after their last use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ using namespace fsdp;
 
 namespace {
 
-/// A buffer where the offsets in the module put it.
+/// A buffer at the offset in the module.
 struct Placed {
   int64_t begin, bytes;
   int64_t last; // position of the last use
@@ -40,7 +40,7 @@ struct Placed {
 
 class Checker {
 public:
-  /// `others`: the program's other steps, whose constants lie in the arena, too.
+  /// `others`: the program's other steps, whose constants are in the arena, too.
   Checker(ModuleOp module, func::FuncOp step, GroupTable &groups, StepStorage &storage,
           int64_t arenaBytes, ArrayRef<ModuleOp> others)
       : module(module), step(step), groups(groups), storage(storage), arenaBytes(arenaBytes),
@@ -49,12 +49,12 @@ public:
   LogicalResult run();
 
 private:
-  /// Occupies the buffer's bytes, or says at its owner what is wrong with its place.
+  /// Occupies the buffer's bytes, or diagnoses its offset at its owner.
   LogicalResult place(Placed placed, bool isAligned = true);
   LogicalResult enterDeclarations();
   LogicalResult enterConstantsOfOthers();
   LogicalResult enter(Operation &op);
-  /// What the operation makes, and the gradients that it packs.
+  /// Enters the buffers that the operation makes, and the gradients that it packs.
   LogicalResult enterMade(Operation &op);
   LogicalResult enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last);
   LogicalResult enterPacked(StepOpInterface op);
@@ -69,7 +69,7 @@ private:
   ArrayRef<ModuleOp> others;
   const PlannedUses uses;
   plan::OccupiedBytes occupied;
-  std::vector<Placed> buffers; // all that were placed
+  std::vector<Placed> buffers; // all placed buffers
 };
 
 } // namespace
@@ -147,7 +147,7 @@ LogicalResult Checker::enterDeclarations() {
                       buffer, "buffer @" + buffer.getSymName().str()})))
       return failure();
   }
-  // Constants and inputs are there before the step begins.
+  // Constants and inputs exist before the step begins.
   for (auto [index, item] : llvm::enumerate(storage.getStorages())) {
     if (isThereBefore(item.category) &&
         failed(enterStorage(index, getPlace(item.owner, 0, 1), uses.getEnd())))
@@ -156,7 +156,7 @@ LogicalResult Checker::enterDeclarations() {
   return success();
 }
 
-/// They live throughout the program.
+/// Constants of other steps live throughout the program.
 LogicalResult Checker::enterConstantsOfOthers() {
   for (ModuleOp other : others) {
     WalkResult walked = other.walk([&](aten::ConstantOp constant) -> WalkResult {
@@ -181,15 +181,15 @@ LogicalResult Checker::enterStorage(int64_t index, std::optional<int64_t> offset
   return place({*offset, item.bytes, last, item.owner, describe(item)});
 }
 
-/// Where the module says that the buffer of a result lies. Before it are the gradients that a start
-/// packs.
+/// The offset in the module of a result's buffer. In the attribute it follows the offset of the
+/// gradients that a start packs.
 static std::optional<int64_t> getOffset(OpResult result) {
   Operation *op = result.getOwner();
   const size_t packed = cast<StepOpInterface>(op).getPacked().empty() ? 0 : 1;
   return getPlace(op, packed + result.getResultNumber(), packed + op->getNumResults());
 }
 
-/// The gradients in one buffer, and the padding between them.
+/// Enters the gradients in one buffer, and the padding between them.
 LogicalResult Checker::enterPacked(StepOpInterface op) {
   std::optional<GradientSink> sink = uses.getSink(op);
   if (!sink)
@@ -205,7 +205,7 @@ LogicalResult Checker::enterPacked(StepOpInterface op) {
     return place({sink->base, group.gradients.wholeBytes, sink->end, op, name});
   for (auto [param, gradient] : llvm::enumerate(op.getPacked())) {
     if (uses.isPlaced(*sink, param, gradient))
-      continue; // live since it was made
+      continue; // live since its definition
     int64_t begin = sink->base + group.getParamBegin(param, group.gradients);
     ParamOp declaration = group.params[param];
     if (failed(place({begin, group.getParamElements(param) * group.gradients.elementBytes,
@@ -230,7 +230,7 @@ LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) 
   return success();
 }
 
-/// From the fetch to where the store is waited for.
+/// Enters the state's buffer, live from the fetch to the wait of the store.
 LogicalResult Checker::enterState(FetchStateStartOp fetch, int64_t index) {
   std::vector<HostPart> parts = groups.lookup(fetch.getGroupAttr()).getHostParts();
   if (!fetch.getOffsets() || fetch.getOffsets()->size() != parts.size())
@@ -251,7 +251,7 @@ LogicalResult Checker::enterMade(Operation &op) {
     if (index == StepStorage::kNone)
       continue;
     const Storage &item = storage.getStorages()[index];
-    // What is packed has been entered.
+    // Packed gradients have been entered.
     bool isMade = item.owner == &op && !item.isDeclared && item.whole == StepStorage::kNone &&
                   !isThereBefore(item.category) && item.category != BufferCategory::Gradient;
     if (!isMade)
@@ -266,7 +266,7 @@ LogicalResult Checker::enterMade(Operation &op) {
   return success();
 }
 
-/// The starts of a bucket are one launch, that of the first.
+/// Enters the operation's buffers. The starts of a bucket are one launch, at the first start.
 LogicalResult Checker::enter(Operation &op) {
   auto start = dyn_cast<CollectiveOpInterface>(op);
   if (!start)
@@ -305,7 +305,7 @@ static LogicalResult checkPlanned(ModuleOp module, ArrayRef<ModuleOp> others) {
   auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName());
   if (!arena)
     return module.emitError("P1: lacks the attribute '") << FsdpDialect::getArenaAttrName() << "'";
-  // First what the tables below take as sound.
+  // First the properties that the tables below rely on.
   FailureOr<Step> declared = Step::collect(module);
   if (failed(declared) || failed(checkScheduled(*declared)))
     return failure();

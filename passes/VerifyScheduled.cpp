@@ -1,4 +1,4 @@
-//===- VerifyScheduled.cpp - Order and streams ----------------------------===//
+//===- VerifyScheduled.cpp - Verifies order and streams -------------------===//
 
 #include "fsdp/Analysis/ScheduleChecks.h"
 #include "passes/Passes.h"

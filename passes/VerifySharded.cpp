@@ -1,4 +1,4 @@
-//===- VerifySharded.cpp - Parameters are used while gathered -------------===//
+//===- VerifySharded.cpp - Verifies gathers and reductions ----------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "passes/Passes.h"

@@ -1,4 +1,4 @@
-//===- WidenProducts.cpp - Gradients that products store in fp32 ----------===//
+//===- WidenProducts.cpp - Products that store fp32 gradients -------------===//
 
 #include "passes/WidenProducts.h"
 
@@ -14,7 +14,7 @@ namespace {
 /// A product, the views through which its cast reads it, and the cast.
 struct Chain {
   CallOp product;
-  SmallVector<CallOp> views; // the product's first
+  SmallVector<CallOp> views; // the product's view first
   CallOp cast;
 };
 } // namespace
@@ -38,7 +38,7 @@ static std::optional<Chain> findChain(CallOp cast) {
   return std::nullopt;
 }
 
-/// Before the product, in fp32.
+/// Inserts, before the product, the product in fp32.
 static Value addWide(OpBuilder &builder, CallOp call, ValueRange operands) {
   auto wide = cast<CallOp>(builder.clone(*call));
   wide->setOperands(operands);
@@ -52,7 +52,7 @@ static Value addWide(OpBuilder &builder, CallOp call, ValueRange operands) {
 
 static void rewrite(const Chain &chain) {
   OpBuilder builder(CallOp(chain.product));
-  SmallVector<CallOp> left; // of views, without pairs that change nothing
+  SmallVector<CallOp> left; // views without pairs that cancel each other
   for (CallOp view : chain.views)
     if (!left.empty() && areInverse(left.back(), view))
       left.pop_back();

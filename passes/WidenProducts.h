@@ -1,4 +1,4 @@
-//===- WidenProducts.h - Gradients that products store in fp32 ---*- C++ -*-===//
+//===- WidenProducts.h - Products that store fp32 gradients --- -*- C++ -*-===//
 
 #ifndef FSDP_PASSES_WIDENPRODUCTS_H
 #define FSDP_PASSES_WIDENPRODUCTS_H
@@ -8,9 +8,10 @@
 
 namespace fsdp {
 
-/// Lets products whose only reader is the cast of a gradient to fp32, through views of all of them
-/// too, store fp32 (fsdp/Analysis/WideProducts.h). The cast of what is no gradient may be a part of
-/// a kernel, which then reads half as many bytes. Returns how many casts are gone.
+/// Makes matrix products store fp32 if their only reader is the cast of a gradient to fp32,
+/// directly or through views of the whole product (fsdp/Analysis/WideProducts.h). Casts of other
+/// values stay, since they may be part of a kernel, which then reads half as many bytes. Returns
+/// the number of removed casts.
 int64_t widenProducts(mlir::func::FuncOp step);
 
 } // namespace fsdp

@@ -9,10 +9,10 @@
 
 namespace fsdp::rt {
 
-/// Bytes of one element; 0 if the number names no type.
+/// Bytes of one element; 0 if `dtype` is not a valid type.
 size_t elementBytes(uint32_t dtype);
 
-/// Its name as the project writes it: f32, bf16, i64, u8, bool; "?" if the number names no type.
+/// The type's name: f32, bf16, i64, u8, bool; "?" if `dtype` is not a valid type.
 const char *dtypeName(uint32_t dtype);
 
 } // namespace fsdp::rt

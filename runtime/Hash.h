@@ -10,8 +10,8 @@
 
 namespace fsdp::rt {
 
-/// FNV-1a (Fowler, Noll, Vo) of 64 bits: equal for equal bytes, whichever standard library it is
-/// compiled with. Ranks compare it, and checkpoints hold it.
+/// FNV-1a (Fowler, Noll, Vo) of 64 bits. It does not depend on the standard library, so ranks can
+/// compare it and checkpoints can store it.
 class Hash {
 public:
   void addBytes(const void *data, size_t bytes) {
@@ -19,19 +19,19 @@ public:
     for (size_t i = 0; i < bytes; ++i)
       state = (state ^ next[i]) * 0x100000001b3;
   }
-  /// Its eight bytes, the lowest first.
+  /// Adds the eight bytes of `number`, the lowest first.
   void add(uint64_t number) {
     for (unsigned byte = 0; byte < 8; ++byte) {
       const auto lowest = static_cast<unsigned char>(number >> (8 * byte));
       addBytes(&lowest, 1);
     }
   }
-  /// Ends with a zero byte, so that "ab", "c" and "a", "bc" differ.
+  /// Adds the text and a zero byte, so that "ab", "c" and "a", "bc" differ.
   void add(std::string_view text) {
     addBytes(text.data(), text.size());
     addBytes("", 1);
   }
-  /// Rows of a table, as they lie in memory.
+  /// Adds the bytes of a table's rows in memory.
   template <typename T> void addRows(std::span<const T> rows) {
     addBytes(rows.data(), rows.size_bytes());
   }

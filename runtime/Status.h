@@ -18,8 +18,8 @@ public:
   Status() = default;
   static Status error(std::string message) { return Status(std::move(message)); }
 
-  /// What rank `rank` says to all ranks of its error: "[rank 1] ...". An error that a rank has said
-  /// before stays as that rank said it.
+  /// The error as rank `rank` reports it to all ranks: "[rank 1] ...". An error that a rank has
+  /// reported before stays unchanged.
   static Status saidBy(unsigned rank, const Status &error) {
     std::string said =
         error.said().empty() ? "[rank " + std::to_string(rank) + "] " + error.text : error.said();
@@ -28,16 +28,16 @@ public:
     return status;
   }
 
-  /// An error whose last `saidBytes` bytes are what a rank said to all: all of it if there are
-  /// fewer.
+  /// An error whose last `saidBytes` bytes a rank has reported to all ranks; the whole message if
+  /// it is shorter.
   static Status relayed(std::string message, size_t saidBytes) {
     Status status(std::move(message));
     status.saidBytes = std::min(saidBytes, status.text.size());
     return status;
   }
 
-  /// An error of the whole run, by rank `rank`: it called Communicator::abort, or it died, left or
-  /// came too late. `saidBytes` as above.
+  /// An error of the whole run, caused by rank `rank`, which called Communicator::abort, died, left
+  /// or was late. `saidBytes` as above.
   static Status aborted(unsigned rank, std::string message, size_t saidBytes = 0) {
     Status status = relayed(std::move(message), saidBytes);
     status.rank = rank;
@@ -46,12 +46,12 @@ public:
 
   bool ok() const { return text.empty(); }
   const std::string &message() const { return text; }
-  /// The rank whose fault it is, of an error of the whole run; nothing for another error.
+  /// The rank that caused an error of the whole run; nothing for other errors.
   std::optional<unsigned> abortedBy() const { return rank; }
-  /// The end of the message that a rank said to all; "" if none has.
+  /// The part of the message that a rank has reported to all ranks; "" if there is none.
   std::string said() const { return text.substr(text.size() - saidBytes); }
 
-  /// The same error, with words before it.
+  /// The same error with `prefix` before its message.
   Status within(const std::string &prefix) const {
     Status status = *this;
     status.text = prefix + text;
@@ -68,7 +68,7 @@ public:
     return status;
   }
 
-  /// The same error, with words behind it, which count as said, too.
+  /// The same error with `more` after its message; `more` counts as reported, too.
   Status followedBy(const std::string &more) const {
     Status status = *this;
     status.text += more;
@@ -80,7 +80,7 @@ private:
   explicit Status(std::string message) : text(std::move(message)) {}
   std::string text;
   size_t saidBytes = 0;
-  size_t subjectBytes = 0; // at the beginning of `text`, with the colon behind it
+  size_t subjectBytes = 0; // at the beginning of `text`, including the colon
   std::optional<unsigned> rank;
 };
 

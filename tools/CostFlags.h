@@ -1,4 +1,4 @@
-//===- CostFlags.h - What command lines say about costs ----------*- C++ -*-===//
+//===- CostFlags.h - Command-line flags of the cost model --------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_COSTFLAGS_H
 #define FSDP_TOOLS_COSTFLAGS_H
@@ -13,10 +13,12 @@ namespace fsdp {
 /// checks.
 inline void addCostFlags(CLI::App &app, cost::CostOptions &options) {
   app.add_option("--device", options.device,
-                 "whose durations predict the step: h100, h200, b200, a100, cpu (the profile's, or "
-                 "cpu)");
-  app.add_option("--profile", options.profile, "durations that fsdp-profile has measured (JSON)");
-  app.add_option("--network", options.network, "a preset or a JSON file (the device's)");
+                 "device whose durations predict the step: h100, h200, b200, a100, cpu (the "
+                 "profile's, or cpu)");
+  app.add_option("--profile", options.profile, "durations measured by fsdp-profile (JSON)");
+  app.add_option(
+      "--network", options.network,
+      "network whose durations predict collectives: a preset or a JSON file (the device's)");
   app.add_option("--compute-jitter", options.computeJitter,
                  "relative standard deviation of operations' durations, percent (the profile's, "
                  "else unknown)");

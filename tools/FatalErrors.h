@@ -1,4 +1,4 @@
-//===- FatalErrors.h - What LLVM cannot recover from, as a message -*- C++ -*-===//
+//===- FatalErrors.h - LLVM's fatal errors as messages -------------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_FATALERRORS_H
 #define FSDP_TOOLS_FATALERRORS_H
@@ -10,8 +10,9 @@
 
 namespace fsdp {
 
-/// LLVM gives up on sizes that no memory holds, as damaged bytecode may name them, by abort(). With
-/// this the tool ends like after any other error: a message that names it, and exit code 1.
+/// LLVM calls abort() when it cannot allocate, for example for a size in damaged bytecode. With
+/// this handler the tool prints a message under its own name and exits with code 1, as after any
+/// other error.
 inline void endOnFatalErrors(const char *tool) {
   auto end = [](void *name, const char *reason, bool) {
     std::fprintf(stderr, "%s: error: the input cannot be processed: %s\n",

@@ -1,4 +1,4 @@
-//===- FusionFlag.h - Generated kernels on command lines ----------*- C++ -*-===//
+//===- FusionFlag.h - The flag --fusion ----------------------- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_FUSIONFLAG_H
 #define FSDP_TOOLS_FUSIONFLAG_H
@@ -9,8 +9,7 @@
 
 namespace fsdp {
 
-/// `--fusion`, in every tool alike.
-/// `fusion` has the default.
+/// `--fusion`, the same flag in every tool. Its default is the value of `fusion`.
 inline CLI::Option *addFusionFlag(CLI::App &app, FusionChoice &fusion, const std::string &help) {
   const char *byDefault = fusion == FusionChoice::Auto ? "auto" : "off";
   return app

@@ -1,4 +1,4 @@
-//===- LlvmOptions.h - Tools whose command line is LLVM's ---------*- C++ -*-===//
+//===- LlvmOptions.h - Tools that use LLVM's command line ---------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_LLVMOPTIONS_H
 #define FSDP_TOOLS_LLVMOPTIONS_H
@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-/// --version of the tool, not of LLVM.
+/// Makes --version print the tool's version, not LLVM's.
 inline void setVersion(const char *tool) {
   llvm::cl::SetVersionPrinter([tool](llvm::raw_ostream &os) { os << getVersion(tool) << '\n'; });
 }

@@ -1,7 +1,8 @@
 //===- ResponseFiles.h - Arguments from files ---------------------*- C++ -*-===//
 //
-// LLVM's parser frees what it reads from @file when it returns, but MLIR keeps references to the
-// options of passes and pipelines until it runs them. So the files are read before, and kept.
+// LLVM's parser frees the text of @file when it returns, but MLIR keeps references to the options
+// of passes and pipelines until it runs them. So response files are read before parsing, and their
+// text is kept.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,17 +14,18 @@
 
 namespace fsdp {
 
-/// The arguments of a program with those of @files in their place; they live as long as the object.
+/// The arguments of a program, each @file replaced by the arguments in it. They live as long as
+/// this object.
 class ExpandedArguments {
 public:
   ExpandedArguments(int argc, char **argv) {
     arguments.push_back(argv[0]);
-    // What is wrong with a file is printed.
+    // Prints errors about files.
     valid = llvm::cl::expandResponseFiles(argc, argv, nullptr, saver, arguments);
   }
   explicit operator bool() const { return valid; }
   int getCount() const { return static_cast<int>(arguments.size()); }
-  /// As main() has them; nobody writes to them.
+  /// In the form of main()'s argv; the strings must not be written to.
   char **get() { return const_cast<char **>(arguments.data()); }
 
 private:

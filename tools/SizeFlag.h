@@ -9,13 +9,13 @@
 
 namespace fsdp {
 
-/// What is wrong with a size, if anything is: a check of CLI11.
+/// A check for CLI11: an error text if the size is invalid, else empty.
 inline std::string checkSize(const std::string &text) {
   llvm::Expected<int64_t> bytes = parseSizeBytes(text, "the size");
   return bytes ? std::string() : llvm::toString(bytes.takeError());
 }
 
-/// A flag whose value is a size as parseSizeBytes reads it, in every tool alike.
+/// A flag whose value is a size as parseSizeBytes reads it. Every tool uses it.
 inline CLI::Option *addSizeFlag(CLI::App &app, const std::string &name, int64_t &bytes,
                                 const std::string &help) {
   return app
@@ -26,7 +26,7 @@ inline CLI::Option *addSizeFlag(CLI::App &app, const std::string &name, int64_t 
       ->check(checkSize);
 }
 
-/// The same, for tools that hand the text to a pass.
+/// The same flag, for tools that hand the text to a pass.
 inline CLI::Option *addSizeFlag(CLI::App &app, const std::string &name, std::string &text,
                                 const std::string &help) {
   return app.add_option(name, text, help)->check(checkSize);

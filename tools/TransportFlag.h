@@ -1,4 +1,4 @@
-//===- TransportFlag.h - What moves gathers on command lines -----*- C++ -*-===//
+//===- TransportFlag.h - The flag --transport --------------------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_TRANSPORTFLAG_H
 #define FSDP_TOOLS_TRANSPORTFLAG_H
@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-/// `--transport`, in every tool alike.
+/// `--transport`, the same flag in every tool.
 inline void addTransportFlag(CLI::App &app, Transport &transport) {
   app.add_option_function<std::string>(
          "--transport",
@@ -19,8 +19,8 @@ inline void addTransportFlag(CLI::App &app, Transport &transport) {
                                              : Transport::Kernels;
          },
          "what moves the bytes of gathers: kernels; copy-engine: the devices' copy engines, which "
-         "NCCL uses between devices of one host; auto: the search for a schedule decides for "
-         "each gather. The bits are the same")
+         "NCCL uses between devices of one host; auto: the search for a schedule decides for each "
+         "gather. Results are bitwise the same")
       ->check(CLI::IsMember({"kernels", "copy-engine", "auto"}))
       ->default_str("kernels");
 }

@@ -1,4 +1,4 @@
-//===- Version.h - What --version prints --------------------------*- C++ -*-===//
+//===- Version.h - Text of --version ------------------------------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_VERSION_H
 #define FSDP_TOOLS_VERSION_H
@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-/// "TOOL 0.1.0, plan ABI N, LLVM 22.1.8": a binary runs with a runtime of the same plan ABI.
+/// "TOOL 0.1.0, plan ABI N, LLVM 22.1.8". A binary needs a runtime of the same plan ABI.
 inline std::string getVersion(const std::string &tool) {
   return tool + " " FSDP_VERSION ", plan ABI " + std::to_string(FSDP_PLAN_ABI_VERSION) +
          ", LLVM " LLVM_VERSION_STRING;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Captures one training step of a known model, for planning: `capture_shape.py llama3-8b -o 8b.mlir`.
 
-The modules are those of test/models/models.py, built on meta: no weights, any size, in seconds. By
-default they are what people train: parameters and optimizer state in fp32, computation in bf16.
+The modules are those of test/models/models.py, built on meta: without weights, in any size, in
+seconds. By default the precision is as in training: parameters and optimizer state in fp32,
+computation in bf16.
 """
 
 import argparse
@@ -52,14 +53,14 @@ def find_capture(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("shape", choices=SHAPES)
-    parser.add_argument("--layers", type=int, help="blocks (the model's)")
-    parser.add_argument("--batch", type=int, help="samples of one rank: the microbatch")
-    parser.add_argument("--seq", type=int, help="tokens of a sample")
+    parser.add_argument("--layers", type=int, help="number of blocks (the model's)")
+    parser.add_argument("--batch", type=int, help="samples of a microbatch on one rank")
+    parser.add_argument("--seq", type=int, help="tokens per sample")
     parser.add_argument("--dtype", choices=["mixed", "bf16", "f32"], default="mixed",
-                        help="mixed: fp32 parameters, computation in bf16; else all of it")  # fmt: skip
+                        help="mixed: fp32 parameters, computation in bf16; bf16 or f32: the dtype of both")  # fmt: skip
     parser.add_argument("--target", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--capture", default="fsdp-capture", help="the fsdp-capture to run")
-    parser.add_argument("-o", "--output", required=True, help="the captured module")
+    parser.add_argument("--capture", default="fsdp-capture", help="path of fsdp-capture")
+    parser.add_argument("-o", "--output", required=True, help="file for the captured module")
     options = parser.parse_args()
     for name in ("layers", "batch", "seq"):
         if (size := getattr(options, name)) is not None and size < 1:

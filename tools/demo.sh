@@ -3,7 +3,7 @@
 #
 #   tools/demo.sh [--text FILE]
 #
-# Everything it makes lies in build/demo. Environment as for tools/setup.sh.
+# All output goes to build/demo. Environment variables as for tools/setup.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,7 +26,7 @@ build=build/${FSDP_PRESET:-release}
 python=$(sed -n 's/^FSDP_PYTHON:FILEPATH=//p' "$build/CMakeCache.txt")
 out=build/demo
 mkdir -p "$out"
-# Short names in the commands that are shown below.
+# Short names for the commands that are printed below.
 PATH=$PWD/$build/bin:$(dirname "$python"):$PATH
 began=$SECONDS
 

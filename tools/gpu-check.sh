@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds the runtime on a machine with a GPU, checks it there and measures it beside PyTorch FSDP2.
+# Builds the runtime on a machine with a GPU, checks it there and compares it with PyTorch FSDP2.
 #
 #   tools/gpu-check.sh [--cases DIR] [--out DIR] [--report DIR] [--device cuda|cpu] [--only PART,...]
 #
-#   --cases DIR   what tools/make-gpu-cases.sh made (build/gpu-cases)
-#   --out DIR     the build, logs and measured timelines (build/gpu-check)
-#   --report DIR  figures.json and logs.tar.gz, from the first figure on (the folder of --out)
-#   --device cpu  the same on a CPU, with cases of --size tiny: tries the checks themselves
-#   --only PARTS  of tools/benchmarks/gpu/check.py, or its stages: contact, numbers, baselines. Where a call
-#                 may take 9 minutes at most, make one for each, in the same folder of --out
+#   --cases DIR   output folder of tools/make-gpu-cases.sh (build/gpu-cases)
+#   --out DIR     folder for the build, logs and measured timelines (build/gpu-check)
+#   --report DIR  folder for figures.json and logs.tar.gz, updated after each part (the folder of --out)
+#   --device cpu  run on a CPU, with cases of --size tiny, to test the checks themselves
+#   --only PARTS  parts of tools/benchmarks/gpu/check.py, or its stages: contact, numbers, baselines. If a call
+#                 may take at most 9 minutes, run one for each stage, with the same --out
 #
 # Needs CUDA 13 (nvcc), a Python with torch 2.11 for it (FSDP_PYTHON, else python3), CMake, Ninja and
-# a C++ compiler; neither MLIR nor a network. Takes 5 minutes on 16 cores, at most 9. Exit status 0: the
+# a C++ compiler; needs neither MLIR nor a network. Takes 5 minutes on 16 cores, at most 9. Exit status 0: the
 # tests pass and every claim holds. Without a GPU it builds, runs the tests that need none, links the
 # cases, and fails with one line.
 set -euo pipefail
@@ -32,7 +32,7 @@ logged() {
   shift
   "$@" >>"$log" 2>&1 || { tail -n 30 "$log" >&2; return 1; }
 }
-# What is needed to find out later what happened.
+# Packs the logs that are needed to analyse the run later.
 pack() {
   local present
   mapfile -t present < <(cd "$out" && ls -d ./*.log ./*.json logs 2>/dev/null)
@@ -71,7 +71,7 @@ build=$out/build
 rm -rf "$out"/*.log "$out"/logs "$report"/figures.json "$report"/logs.tar.gz
 [[ ,$asked, != *,contact,* ]] || rm -f "$out"/measured.json
 
-# One line: the version of torch, of its CUDA or "none", the device's architecture or "none: why".
+# Prints one line: the version of torch, of its CUDA or "none", the device's architecture or "none: why".
 seen=$("$python" -c '
 import torch
 device = "none: " + str(torch.version.cuda)
@@ -86,10 +86,10 @@ case $torch_version in 2.11.*) ;; *) fail "'$python' has torch $torch_version, e
 
 no_gpu=
 configure=(-DFSDP_PYTHON="$python" -DFSDP_BUILD_COMPILER=OFF -DCMAKE_BUILD_TYPE=Release
-  -DFSDP_WERROR=OFF # another compiler warns of other things
+  -DFSDP_WERROR=OFF # other compilers have other warnings
   -DCLI11_INCLUDE_DIR="$cases/include" -DFSDP_GOOGLETEST_SOURCE="$cases/googletest")
 needed=(fsdp_runtime)
-# Each unit test is named after its target. What needs no device runs where there is none.
+# Each unit test is named after its target. Tests that need no device run without one.
 chosen='^unit\.(cuda-kernel-device-test|comm-conformance-test)$'
 export GTEST_FILTER='*nccl*:Kernel*'
 if [ "$device" = cuda ]; then
@@ -115,7 +115,7 @@ say "The runtime, without the compiler"
 logged build.log cmake -G Ninja -B "$build" "${configure[@]}" || fail "cmake failed, see $out/build.log"
 mapfile -t tests < <(ctest --test-dir "$build" -N -R "$chosen" 2>/dev/null |
   sed -n 's/^ *Test *#[0-9]*: unit\.//p')
-# What cannot be built of the tests shall not keep the rest from being measured.
+# A test that cannot be built must not prevent the measurements.
 status=0
 logged build.log cmake --build "$build" --target "${needed[@]}" "${tests[@]}" -- -k 0 || status=1
 for target in "${needed[@]}"; do
@@ -123,7 +123,7 @@ for target in "${needed[@]}"; do
     fail "$target was not built, see $out/build.log"
 done
 
-# The tests are part of the first contact.
+# The tests belong to the stage contact.
 if [[ ,$asked, == *,contact,* ]]; then
   say "Tests"
   ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 100 --verbose >"$out/tests.log" 2>&1 || status=1

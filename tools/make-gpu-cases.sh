@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes what tools/gpu-check.sh needs on a machine that has a GPU but neither the compiler nor a
-# network: compiled steps, their predicted timelines, and the libraries' sources that such a machine
-# lacks (CLI11, nlohmann-json, GoogleTest).
+# Makes the files that tools/gpu-check.sh needs on a machine with a GPU but without the compiler and
+# without a network: compiled steps, their predicted timelines, and sources of libraries that such a
+# machine lacks (CLI11, nlohmann-json, GoogleTest).
 #
 #   tools/make-gpu-cases.sh [--out DIR] [--tools BIN] [--size full|tiny]
 #
-#   --out DIR    where everything goes (build/gpu-cases); what is there already is replaced
+#   --out DIR    output folder (build/gpu-cases); existing files are replaced
 #   --tools BIN  folder of fsdp-capture, fsdp-opt, fsdp-compile and fsdp-explain (build/release/bin)
-#   --size tiny  steps for a CPU, to try the checks themselves
+#   --size tiny  steps for a CPU, to test the checks themselves
 #
-# DIR and the tracked files of the repository are what the GPU machine needs, at most 64 MiB; their
-# sum is printed. The steps have no weights: the check draws them there. Environment: FSDP_PYTHON.
+# The GPU machine needs DIR and the tracked files of the repository, at most 64 MiB; their sum is
+# printed. The steps have no weights: the check draws them on the GPU machine. Environment: FSDP_PYTHON.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -48,7 +48,7 @@ mkdir -p "$out"
 printf 'Compiled steps in %s:\n' "$out"
 "$python" tools/benchmarks/gpu/make_cases.py --tools "$tools" --out "$out" --size "$size"
 
-# Headers from where the build found them; GoogleTest as sources, since a library may not fit there.
+# Headers from where the build found them; GoogleTest as sources, since a binary may not fit that machine.
 cli11=$(cached CLI11_INCLUDE_DIR)
 headers() {
   local name=$1 folder

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The table of public models: which are captured, and whether training them is FSDP2's bits.
+"""Makes the table of public models: which are captured, and whether training gives FSDP2's bits.
 
     tools/models.py                          # all entries, each by export and by trace
     tools/models.py llama 'timm/*' --forms export --optimizers sgd,adamw
     tools/models.py 'nn/*' --check docs/models.md    # CI: no entry may be worse than the table says
     tools/models.py --write docs/models.md
 
-Each entry is exported, captured, compiled and trained for 3 steps on 2 ranks; the real FSDP2 trains
-the same beside it. Entries of transformers, torchvision, timm and PEFT need these packages (docs/models.md
-says which versions), and are left out where these are missing; those of torch.nn need torch alone. An
+Each entry is exported, captured, compiled and trained for 3 steps on 2 ranks; the real FSDP2 trains the
+same beside it. Entries of transformers, torchvision, timm and PEFT need these packages (docs/models.md
+says which versions), and are left out if a package is missing; entries of torch.nn need only torch. An
 entry that hangs is killed at its deadline.
 """
 
@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
 
 FORMS = ("export", "trace")
 OPTIMIZERS = ("sgd", "adamw")
-#: Between these a page has the table.
+#: The table of a page is between these marks.
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
@@ -69,7 +69,7 @@ def summary(rows, optimizers):
 
 
 def expected_rows(page):
-    """{(model, form): cells} of a page that --write made."""
+    """{(model, form): cells} of a page written by --write."""
     rows = {}
     for line in page.read_text().splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -95,14 +95,14 @@ def check(rows, page, optimizers):
 
 
 def write(page, text):
-    """Replaces what stands between the page's marks."""
+    """Replaces the text between the page's marks."""
     before, rest = page.read_text().split(BEGIN)
     _, after = rest.split(END)
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 
 def some_of(known):
-    """The type of a flag: words of `known`, between commas."""
+    """The type of a flag: words of `known`, separated by commas."""
 
     def parse_words(text):
         words = text.split(",")
@@ -132,15 +132,15 @@ def parse(arguments):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("patterns", nargs="*", default=["*"], help="names of entries; * matches")
+    add("patterns", nargs="*", default=["*"], help="names of entries; * is a wildcard")
     add("--forms", type=some_of(FORMS), default=list(FORMS), help="between commas; default: all")
     add("--optimizers", type=some_of(OPTIMIZERS), default=list(OPTIMIZERS),
         help="between commas; default: all")  # fmt: skip
-    add("--write", type=page_with_table, help="page whose table is replaced")
-    add("--check", type=existing_file, help="page that says what must hold")
-    add("--json", type=pathlib.Path, help="rows, one JSON object per line; is added to")
-    add("--from-json", type=existing_file, help="take rows from there; the last of each counts")
-    add("--deadline", type=float, metavar="SECONDS", help="of one row; then it is killed (600)")
+    add("--write", type=page_with_table, help="page in which to replace the table")
+    add("--check", type=existing_file, help="page whose table no entry may fall behind")
+    add("--json", type=pathlib.Path, help="file to which rows are appended, one JSON object per line")
+    add("--from-json", type=existing_file, help="rows to read instead of running; the last row of an entry counts")
+    add("--deadline", type=float, metavar="SECONDS", help="time limit of one row, after which it is killed (600)")
     options = parser.parse_args(arguments)
     for flag in ("json", "deadline"):
         if options.from_json and getattr(options, flag) is not None:
@@ -155,7 +155,7 @@ def is_asked_for(name, options):
 
 
 def find_entries(options):
-    """Names of the zoo that match and whose packages are there; says which are not."""
+    """Names of matching entries whose packages are installed; prints the missing packages."""
     from modelzoo import zoo
 
     missing, names = {}, []
@@ -172,7 +172,7 @@ def find_entries(options):
 
 
 def run(options):
-    """The rows of all entries that are asked for, which are printed as they come."""
+    """Yields the rows of all requested entries, and prints them as they come."""
     from modelzoo.worker import Worker
 
     worker, rows = Worker(options.deadline), []
@@ -190,7 +190,7 @@ def run(options):
 
 
 def read_rows(options):
-    """The last of each entry that is asked for, in the zoo's order."""
+    """The last row of each requested entry, in the zoo's order."""
     from modelzoo import zoo
 
     latest = {}

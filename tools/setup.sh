@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What a fresh Debian machine needs: packages, a Python environment with torch and HiGHS, the build.
+# Sets up a fresh Debian machine: packages, a Python environment with torch and HiGHS, the build.
 #
-#   tools/setup.sh [TARGET...]     # build only these; default: everything, tests too
+#   tools/setup.sh [TARGET...]     # builds only these targets; default: everything, including tests
 #
-# May be run again at any time; what is there already is kept. Environment:
-#   FSDP_PYTHON   an interpreter whose environment holds torch 2.11 and numpy; it is used instead of
-#                 making build/venv. If it lacks highsbox, that goes to build/highs
+# May be run again at any time; existing parts are kept. Environment variables:
+#   FSDP_PYTHON   an interpreter whose environment has torch 2.11 and numpy; it is used instead of
+#                 build/venv, which is then not made. If it lacks highsbox, that goes to build/highs
 #   FSDP_PRESET   the CMake preset to configure and build: release (default), debug, clang, asan, fuzz,
 #                 tsan; the last four take clang-22
 set -euo pipefail
@@ -74,7 +74,7 @@ else
   fi
 fi
 
-# A build folder remembers where torch lies; another interpreter means another torch.
+# A build folder caches the path of torch; another interpreter has another torch.
 cache=build/$preset/CMakeCache.txt
 fresh=()
 if [ -f "$cache" ] && ! grep -qxF "FSDP_PYTHON:FILEPATH=$python" "$cache"; then

@@ -15,22 +15,21 @@ void CaptureFlags::addTo(CLI::App &app) {
   app.add_option("MODEL", model, "TorchScript file (torch.jit), or .pt2 (torch.export.save)")
       ->required();
   app.add_option("--input", inputs,
-                 "NAME:DTYPE[DIMS] for each argument of the entry, as tokens:i64[4,128]; for .pt2 "
-                 "taken from the file")
+                 "NAME:DTYPE[DIMS] for each argument of the entry method, as tokens:i64[4,128]; a "
+                 ".pt2 file has them itself")
       ->allow_extra_args(false)
       ->delimiter('\0');
   app.add_option("--load-library", libraries,
-                 "shared library with operators of the model that torch does not have "
-                 "(TORCH_LIBRARY), with meta kernels and autograd formulas; once for each library. "
-                 "The training binary needs it, too")
+                 "shared library (TORCH_LIBRARY) of operators that the model uses and torch lacks, "
+                 "with meta kernels and autograd formulas; once for each library. The training "
+                 "binary needs it, too")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
-  app.add_option("--method", method, "the entry: takes the batch, returns the scalar loss")
+  app.add_option("--method", method, "entry method: takes the batch, returns the scalar loss")
       ->capture_default_str();
-  app.add_option(
-         "--optimizer", optimizer,
-         "sgd, adam or adamw (that of fsdpc.export's file, else adamw); another one than the "
-         "file's takes nothing from there")
+  app.add_option("--optimizer", optimizer,
+                 "sgd, adam or adamw (the optimizer in fsdpc.export's file, else adamw); if it "
+                 "differs from the file's, the file's optimizer options do not apply")
       ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
   app.add_option("--lr", lr, "learning rate (1e-3)");
   app.add_option("--weight-decay", weightDecay, "weight decay (0; adamw: 1e-2)");
@@ -50,7 +49,7 @@ void CaptureFlags::addTo(CLI::App &app) {
                  "clip the gradients of all parameters together to this norm, as clip_grad_norm_ "
                  "does before the optimizer's step (no clipping)");
   app.add_option("--clip-norm-type", clipNormType,
-                 "which norm --clip-grad-norm means, norm_type of clip_grad_norm_: 1, 2 or inf (2)")
+                 "norm for --clip-grad-norm, as norm_type of clip_grad_norm_: 1, 2 or inf (2)")
       ->check(CLI::IsMember({"1", "2", "inf"}))
       ->needs("--clip-grad-norm");
   app.add_option(
@@ -58,15 +57,15 @@ void CaptureFlags::addTo(CLI::App &app) {
          "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
          "FSDP2's MixedPrecisionPolicy does: bfloat16 or float16; updates stay in fp32")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app.add_option("--operator-facts", operatorFacts,
-                 "what --operator-report of a training binary has found of the machine that is to "
-                 "run it: dtypes and strides of operators' results, where torch's meta kernels say "
-                 "otherwise; once for each file")
+  app.add_option(
+         "--operator-facts", operatorFacts,
+         "file that --operator-report of a training binary wrote on the target machine: dtypes and "
+         "strides of operators' results that differ from torch's meta kernels; once for each file")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
   app.add_option("--target", target,
-                 "cpu, cuda, cuda:sm_90 or cuda:sm_100: whose fused operators are recorded; "
-                 "attention is the one that torch chooses there, on cuda that of sm_80")
+                 "device whose fused operators are recorded: cpu, cuda, cuda:sm_90 or cuda:sm_100; "
+                 "attention is the operator that torch chooses there, for cuda that of sm_80")
       ->check(CLI::IsMember({"cpu", "cuda", "cuda:sm_90", "cuda:sm_100"}))
       ->capture_default_str();
 }

@@ -1,7 +1,8 @@
-//===- Backend.h - A device's library ---------------------------*- C++ -*-===//
+//===- Backend.h - Interface of a device library -------------- -*- C++ -*-===//
 //
-// What a library such as libfsdp_cuda.so gives to the runtime. It is loaded when a run asks for its
-// device, so that the same training binary starts where neither library nor driver is.
+// The interface of a device library such as libfsdp_cuda.so. The library is loaded when a run asks
+// for its device, so that the same training binary also starts on machines without the library or
+// the driver.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 namespace fsdp::rt {
 
 struct DeviceOptions {
-  unsigned ordinal = 0; // of the devices of this host
+  unsigned ordinal = 0; // among the devices of this host
   bool timedEvents = false;
 };
 
@@ -28,9 +29,9 @@ class DeviceBackend {
 public:
   virtual ~DeviceBackend() = default;
 
-  /// The devices of this host; an error says why there are none to be used.
+  /// The number of devices of this host; an error says why none can be used.
   virtual Result<unsigned> countDevices() = 0;
-  /// What device `ordinal` of this host calls itself: "NVIDIA H100 80GB HBM3".
+  /// The name of device `ordinal` of this host: "NVIDIA H100 80GB HBM3".
   virtual Result<std::string> nameDevice(unsigned ordinal) = 0;
   /// Opens a device for the calling thread.
   virtual Result<std::unique_ptr<Device>> openDevice(DeviceOptions options) = 0;
@@ -42,14 +43,15 @@ public:
                                                                      FakeOptions options) = 0;
 };
 
-/// What such a library exports, as "fsdp_device_backend_8". The number changes with any interface
-/// of the runtime that it uses; the object lives as long as the library, which stays loaded.
+/// The function that a device library exports as "fsdp_device_backend_8". The number changes with
+/// any interface of the runtime that the library uses. The returned object lives as long as the
+/// library, which stays loaded.
 using GetDeviceBackend = DeviceBackend *();
 inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_8";
 
 /// Loads the library of `--device <device>`, libfsdp_<device>.so beside the runtime's own library;
-/// null for "cpu", which needs none. One line of error: the flag, and what the loader says of the
-/// file or why there is no device to be used.
+/// null for "cpu", which needs no library. An error is one line with the flag, and the loader's
+/// message about the file or the reason why no device can be used.
 Result<DeviceBackend *> loadDeviceBackend(const std::string &device);
 
 } // namespace fsdp::rt

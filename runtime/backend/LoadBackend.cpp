@@ -1,4 +1,4 @@
-//===- LoadBackend.cpp - Loads a device's library -------------------------===//
+//===- LoadBackend.cpp - Loads a device library ---------------------------===//
 
 #include "backend/Backend.h"
 
@@ -9,14 +9,16 @@ using namespace fsdp::rt;
 /// Loads `lib<name>.so`, which lies beside the runtime's own library.
 static Result<DeviceBackend *> loadLibrary(const std::string &name) {
   std::string file = "lib" + name + ".so";
-  // The folder of this function's library. A static build has none, and leaves it to the loader.
+  // The folder of this function's library. A static build has none, and the loader searches its own
+  // path.
   Dl_info self{};
   if (dladdr(reinterpret_cast<void *>(&loadDeviceBackend), &self) && self.dli_fname) {
     std::string path = self.dli_fname;
     if (size_t slash = path.rfind('/'); slash != std::string::npos)
       file = path.substr(0, slash + 1) + file;
   }
-  // Found by nobody by name, but kept: torch's kernels in it have registered themselves.
+  // RTLD_LOCAL: its symbols are not visible to others. RTLD_NODELETE: it stays loaded, since
+  // torch's kernels in it have registered themselves.
   void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library) {
     const char *error = dlerror();

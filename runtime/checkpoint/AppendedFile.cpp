@@ -43,14 +43,15 @@ bool AppendedFile::append(std::span<const std::byte> bytes) {
   setDirect(canBeDirect && isWholeBlocks(bytes));
   bool isWritten = writeAt(descriptor, bytes.data(), bytes.size(), size);
   if (!isWritten && isDirect && errno == EINVAL) {
-    // Some file systems take the flag and refuse the write.
+    // Some file systems accept O_DIRECT and then refuse the write.
     canBeDirect = false;
     setDirect(false);
     isWritten = writeAt(descriptor, bytes.data(), bytes.size(), size);
   }
   if (!isWritten)
     return false;
-  // The disk works while the next bytes are made; a file system that cannot do this waits later.
+  // The disk writes while the next bytes are prepared; on a file system that cannot do this, the
+  // write happens later.
   if (!isDirect)
     (void)::sync_file_range(descriptor, size, static_cast<off_t>(bytes.size()),
                             SYNC_FILE_RANGE_WRITE);

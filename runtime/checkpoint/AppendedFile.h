@@ -10,10 +10,10 @@
 
 namespace fsdp::rt {
 
-/// Where functions return bool, false says that they failed, and errno why.
+/// Functions that return bool return false on failure and set errno.
 ///
-/// Whole blocks that begin at a block, in the file and in memory, bypass the page cache if the file
-/// system can do that: a copy less, and what the cache holds for others stays there.
+/// Whole blocks that are aligned in the file and in memory bypass the page cache (O_DIRECT) if the
+/// file system supports that: this saves a copy, and does not evict other data from the cache.
 class AppendedFile {
 public:
   static constexpr size_t kBlockBytes = 4096;
@@ -23,12 +23,12 @@ public:
   AppendedFile(const AppendedFile &) = delete;
 
   bool isOpen() const { return descriptor >= 0; }
-  /// Of a file that does not exist yet.
+  /// Creates a file that must not exist yet.
   bool open(const std::string &path);
   bool append(std::span<const std::byte> bytes);
-  /// What has been appended is durable.
+  /// Makes the appended bytes durable.
   bool sync();
-  /// The file is durable, too, with its size and times. Closed in any case.
+  /// Makes the file durable with its size and times, and closes it even on failure.
   bool close();
 
 private:

@@ -1,4 +1,4 @@
-//===- CheckpointFiles.cpp - Which rank writes what into which file -------===//
+//===- CheckpointFiles.cpp - Files that a rank writes ---------------------===//
 
 #include "checkpoint/CheckpointFiles.h"
 #include "DType.h"
@@ -13,8 +13,9 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Deals out what the replicas of a shard hold: to the one that has the fewest bytes so far. Groups
-/// of as many shards have the same replicas, which all see the same tensors.
+/// Distributes the tensors of a shard over its replicas: each goes to the replica with the fewest
+/// bytes so far. Groups with equally many shards have the same replicas, and all of these see the
+/// same tensors.
 class Replicas {
 public:
   Replicas(const PlanView &plan, unsigned rank) : worldSize(plan.tables().world_size), rank(rank) {}
@@ -29,14 +30,15 @@ public:
 
 private:
   const unsigned worldSize, rank;
-  std::map<uint32_t, std::vector<int64_t>> bytesOf; // by replica, for each number of shards
+  // Bytes of each replica, for each number of shards.
+  std::map<uint32_t, std::vector<int64_t>> bytesOf;
 };
 
 class Files {
 public:
   explicit Files(std::vector<StoredFile> &files) : files(files) {}
 
-  /// A range under a name, each of its rectangles in a file of its own.
+  /// Adds a range under a name, each of its rectangles to a file of its own.
   void add(const StateRange &range, const std::string &name) {
     const auto elementSize = static_cast<int64_t>(elementBytes(range.dtype));
     std::vector<StoredPart> parts;
@@ -54,7 +56,7 @@ public:
     for (size_t i = 0; i < parts.size(); ++i)
       add(i, std::move(parts[i]));
   }
-  /// A tensor without elements, which no rank holds.
+  /// Adds a tensor without elements, which no rank holds.
   void addEmpty(const std::string &name, uint32_t dtype, std::span<const int64_t> shape) {
     Rectangle whole{std::vector<int64_t>(shape.size(), 0), {shape.begin(), shape.end()}};
     add(0, {name, static_cast<fsdp_dtype>(dtype), std::move(whole), StoredPart::Source::Arena, 0});
@@ -74,7 +76,7 @@ private:
 };
 } // namespace
 
-/// What rank 0 writes for all.
+/// Adds the tensors that rank 0 writes for all ranks.
 static void addCommon(const PlanView &plan, Files &files) {
   for (const fsdp_parameter &parameter : plan.parameters()) {
     if (plan.numElements(parameter) == 0)
@@ -100,7 +102,8 @@ std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
     }
     if (replicas.isMine(range.shards, range.bytes()))
       files.add(range, range.name);
-    // torch's state dicts hold a shared parameter under all its names, its state under the first.
+    // torch's state dicts hold a shared parameter under all its names, and its optimizer state
+    // under the first name.
     if (range.kind == StateRange::Kind::Parameter)
       for (const std::string &alias : range.aliases)
         if (replicas.isMine(range.shards, range.bytes()))

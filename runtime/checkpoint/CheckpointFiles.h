@@ -1,9 +1,10 @@
-//===- CheckpointFiles.h - Which rank writes what into which file -*- C++ -*-===//
+//===- CheckpointFiles.h - Files that a rank writes ----------- -*- C++ -*-===//
 //
-// The plan says who holds what, so all is known without asking the other ranks. Every rank writes
-// its own pieces; what several ranks hold, one of them writes. torch's reader
-// (torch.distributed.checkpoint.HuggingFaceStorageReader) knows one rectangle of a tensor per file:
-// a flat shard's piece that begins or ends inside a row goes to several files of its rank.
+// The plan says which rank holds which elements, so ranks need not ask each other. Every rank
+// writes its own pieces; elements that several ranks hold are written by one of them. torch's
+// reader (torch.distributed.checkpoint.HuggingFaceStorageReader) knows one rectangle of a tensor
+// per file: a flat shard's piece that begins or ends inside a row is split over several files of
+// its rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@ namespace fsdp::rt {
 
 /// A tensor, or a rectangle of it, in a file.
 struct StoredPart {
-  /// Where its bytes are: in memory of the rank, or, without elements of its own, the number of the
-  /// step as torch's optimizers keep it (f32).
+  /// The source of the bytes: one of the rank's arenas, or the step number as torch's optimizers
+  /// keep it (f32), which is not in an arena.
   enum class Source { Arena, HostArena, StepNumber };
 
   std::string name;
@@ -35,20 +36,20 @@ struct StoredPart {
 /// A file's parts, those of the widest elements first, so that each is aligned to its elements.
 using StoredFile = std::vector<StoredPart>;
 
-/// The files that `rank` writes. The largest rectangle of each tensor is in the first one. The
-/// replicas of a shard share its tensors so that each writes about as many bytes; rank 0 writes
-/// what is the same on all ranks.
+/// The files that `rank` writes. The largest rectangle of each tensor is in the first file. The
+/// replicas of a shard divide its tensors among themselves so that each writes about as many bytes;
+/// rank 0 writes tensors that are the same on all ranks.
 std::vector<StoredFile> filesOf(const PlanView &plan, unsigned rank);
 
-/// As torch names them: shard-00001-model-00002-of-00003.safetensors, for rank 0 and its second of
-/// three files.
+/// A file's name as torch forms it: shard-00001-model-00002-of-00003.safetensors for rank 0 and its
+/// second of three files.
 std::string checkpointFileName(unsigned rank, size_t index, size_t numFiles);
 
 /// Keys of a file's metadata.
 inline constexpr const char *kShardingKey = "DCP_SHARDING_INFO", *kWriterKey = "fsdpc";
 
-/// What a file begins with: its safetensors header, whose DCP_SHARDING_INFO says where in its
-/// tensor each part lies.
+/// A file's safetensors header, whose DCP_SHARDING_INFO gives the position of each part in its
+/// tensor.
 std::string fileHeader(const StoredFile &file);
 
 } // namespace fsdp::rt

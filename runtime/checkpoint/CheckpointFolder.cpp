@@ -30,7 +30,7 @@ std::string fsdp::rt::partialPath(const std::string &folder, int64_t step) {
   return folder + "/" + checkpointName(step) + std::string(kPartial);
 }
 
-/// The step of a checkpoint's name; -1 if it is no such name.
+/// The step in a checkpoint's name; -1 if `name` is not a checkpoint's.
 static int64_t stepOf(std::string_view name) {
   if (!name.starts_with(kPrefix))
     return -1;
@@ -70,7 +70,7 @@ static Status removeFolder(const std::string &path) {
   return error ? failed("remove", path, error.message()) : Status();
 }
 
-/// What killed runs were writing or removing.
+/// Removes the checkpoints that killed runs were writing or removing.
 static Status removePartial(const std::string &folder) {
   std::vector<std::string> paths;
   std::error_code error;
@@ -121,7 +121,7 @@ static Status syncFolder(const std::string &path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
     return failed("open", path, std::strerror(errno));
-  // Not every file system can say that a folder is durable.
+  // EINVAL: the file system cannot sync folders.
   const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;
   Status status = synced ? Status() : failed("sync", path, std::strerror(errno));
   ::close(descriptor);
@@ -160,7 +160,7 @@ Status fsdp::rt::removeOldCheckpoints(const std::string &folder, uint64_t keep,
     const CheckpointEntry &old = (*listed)[i];
     if (keepEvery != 0 && static_cast<uint64_t>(old.step) % keepEvery == 0)
       continue;
-    // Half removed it is no checkpoint.
+    // Renamed first, so that a half removed checkpoint is not taken for a complete one.
     const std::string partial = partialPath(folder, old.step);
     if (::rename(old.path.c_str(), partial.c_str()) != 0)
       return failed("remove", old.path, std::strerror(errno));

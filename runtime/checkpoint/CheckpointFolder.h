@@ -1,8 +1,8 @@
 //===- CheckpointFolder.h - The checkpoints of a run -------------*- C++ -*-===//
 //
-// A run's folder holds one folder per checkpoint, step-000000120. A checkpoint that is being
-// written, or removed, is step-000000120.partial, so that whatever a killed run leaves behind is
-// never taken for a checkpoint: the next run removes it when it saves.
+// A run's folder holds one folder per checkpoint, step-000000120. While a checkpoint is written or
+// removed its folder is step-000000120.partial, so that the remains of a killed run are never taken
+// for a checkpoint. The next run removes them when it saves.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,26 +30,26 @@ std::string checkpointName(int64_t step);
 /// "DIR/step-000000120.partial".
 std::string partialPath(const std::string &folder, int64_t step);
 
-/// The checkpoints of a run's folder, by step; none if the folder does not exist. Those that are
-/// being written or removed are left out.
+/// The checkpoints of a run's folder, sorted by step; none if the folder does not exist.
+/// Checkpoints that are being written or removed are left out.
 Result<std::vector<CheckpointEntry>> listCheckpoints(const std::string &folder);
 
-/// Makes the run's folder where there is none, and locks it for as long as the result lives: two
-/// runs would remove what the other one is writing. Other hosts do not see the lock, and where a
-/// file system has none for folders, there is none.
+/// Makes the run's folder if it does not exist, and locks it for as long as the result lives:
+/// without the lock, two runs would remove each other's partial checkpoints. Other hosts do not see
+/// the lock, and on a file system that cannot lock folders there is no lock.
 Result<FileDescriptor> lockFolder(const std::string &folder);
 
-/// Makes the run's folder where there is none, removes what killed runs left there, and makes
+/// Makes the run's folder if it does not exist, removes the remains of killed runs, and makes
 /// partialPath(). Called by one rank, before the others write there.
 Status beginCheckpoint(const std::string &folder, int64_t step);
 
-/// Writes the manifest into the partial folder, when all its files are on disk, and puts the folder
-/// in place. Its path, once that is durable.
+/// Writes the manifest into the partial folder, whose files must all be on disk, and renames the
+/// folder. Returns its path when the rename is durable.
 Result<std::string> commitCheckpoint(const std::string &folder, int64_t step,
                                      const std::string &manifest);
 
-/// Removes complete checkpoints but the last `keep` and, if `keepEvery` is not 0, those of steps
-/// that are multiples of it.
+/// Removes complete checkpoints except the last `keep` and, if `keepEvery` is not 0, except those
+/// of steps that are multiples of it.
 Status removeOldCheckpoints(const std::string &folder, uint64_t keep, uint64_t keepEvery = 0);
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- CheckpointIndex.cpp - Which file of a checkpoint has what ----------===//
+//===- CheckpointIndex.cpp - Reads the headers of a checkpoint's files ----===//
 
 #include "checkpoint/CheckpointReader.h"
 
@@ -34,7 +34,8 @@ Status CheckpointReader::openManifest() {
   return {};
 }
 
-/// Without a manifest: all there are. With one: no others.
+/// Finds the checkpoint's files. Without a manifest these are all files in the folder; with one,
+/// other files are an error.
 Status CheckpointReader::findFiles() {
   std::set<std::string> known, found;
   for (const ManifestFile &file : files)
@@ -63,7 +64,8 @@ Status CheckpointReader::findFiles() {
   return {};
 }
 
-/// A tensor's "saved_offsets", one per dimension of the part, whose end 64 bits can hold.
+/// A tensor's "saved_offsets", one per dimension of the part; nothing if the part's end overflows
+/// 64 bits.
 static std::optional<std::vector<int64_t>> offsetsOf(const json &sharding, const std::string &name,
                                                      std::span<const int64_t> shape) {
   auto entry = sharding.find(name);

@@ -1,4 +1,4 @@
-//===- CheckpointLoader.cpp - A checkpoint's bytes, in pieces -------------===//
+//===- CheckpointLoader.cpp - Verifies and loads a checkpoint in portions -===//
 
 #include "DType.h"
 #include "checkpoint/CheckpointReader.h"
@@ -93,7 +93,8 @@ Result<CheckpointLoader::Staged> CheckpointLoader::stage(const CheckpointReader:
       return status;
     return Staged{piece, piece.size(), piece.size()};
   }
-  // What is read and what becomes of it, the one of longer elements first: both are aligned.
+  // Space for the stored elements and for the cast ones, wider elements first, so that both are
+  // aligned.
   const size_t stored = elementBytes(copy.stored), own = elementBytes(copy.dtype);
   const size_t skipped =
       std::min((alignof(double) - used % alignof(double)) % alignof(double), room.size());
@@ -124,7 +125,7 @@ Result<bool> CheckpointLoader::read(int64_t bytes) {
     staged += piece->used;
     done += static_cast<int64_t>(piece->read);
     bytes -= static_cast<int64_t>(piece->read);
-    const bool isFull = piece->read == 0; // of what is cast no element fits any more
+    const bool isFull = piece->read == 0; // no further element that needs a cast fits
     if (done == copy.bytes) {
       done = 0;
       if (++next == copies.size() || copies[next].file != copy.file)
@@ -136,7 +137,7 @@ Result<bool> CheckpointLoader::read(int64_t bytes) {
     if (Status status = memory.stream.synchronize(); !status.ok())
       return status;
   }
-  // What is staged leaves before the memory is used for something else.
+  // Staged copies must complete before the memory is reused.
   if (Status status = memory.stream.synchronize(); !status.ok())
     return status;
   return next == copies.size();

@@ -1,4 +1,4 @@
-//===- CheckpointReader.cpp - A checkpoint's tensors, in rectangles -------===//
+//===- CheckpointReader.cpp - Reads a checkpoint's tensors ----------------===//
 
 #include "checkpoint/CheckpointReader.h"
 #include "DType.h"
@@ -14,7 +14,8 @@ using namespace fsdp::rt;
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Under which a checkpoint may have a tensor: as in ours, or with torch's other usual prefixes.
+/// The names under which a checkpoint may have a tensor: our name, and those with torch's usual
+/// prefixes.
 static std::vector<std::string> spellings(const std::string &name) {
   constexpr std::string_view kOptimizer = "optim.";
   if (!name.starts_with(std::string(kOptimizer) + "state."))
@@ -32,7 +33,8 @@ const CheckpointReader::Tensor *CheckpointReader::find(const std::string &name) 
 
 const CheckpointReader::Tensor *CheckpointReader::find(const StateRange &range,
                                                        const PlanView &plan, unsigned rank) const {
-  // On other ranks than those of the checkpoint all begin with rank 0's buffers, as torch does.
+  // If the number of ranks differs from the checkpoint's, all ranks begin with rank 0's buffers, as
+  // in torch.
   const bool isOfRank =
       range.ownOfRank && ownManifest && ownManifest->ranks == plan.tables().world_size;
   if (isOfRank || range.isTransient)
@@ -157,7 +159,7 @@ static const char *kindName(StateRange::Kind kind) {
   return "";
 }
 
-/// Which element of the tensor, flattened, is element `index` of a rectangle.
+/// The index in the flattened tensor of element `index` of a rectangle.
 static int64_t positionOf(std::span<const int64_t> shape, const Rectangle &rectangle,
                           int64_t index) {
   int64_t position = 0, stride = 1;
@@ -168,8 +170,8 @@ static int64_t positionOf(std::span<const int64_t> shape, const Rectangle &recta
   return position;
 }
 
-/// As torch's optimizers do it when they load a state_dict, and its checkpoints, which are read by
-/// copy_.
+/// True if a tensor is cast when it is loaded. torch's optimizers cast when they load a state_dict,
+/// and torch's checkpoints cast since they are read by copy_.
 static bool isCastOnLoad(StateRange::Kind kind, fsdp_dtype from, fsdp_dtype to) {
   auto isKnown = [](fsdp_dtype dtype) {
     return dtype == FSDP_F32 || dtype == FSDP_BF16 || dtype == FSDP_F16;
@@ -178,7 +180,7 @@ static bool isCastOnLoad(StateRange::Kind kind, fsdp_dtype from, fsdp_dtype to) 
 }
 
 std::vector<std::string> CheckpointReader::describeCasts(const PlanView &plan) const {
-  std::map<std::string, int64_t> counts; // of parameters, by what is said of them
+  std::map<std::string, int64_t> counts; // of parameters, by the text about them
   for (const fsdp_parameter &parameter : plan.parameters())
     for (unsigned i = 0; i < plan.numOptimizerStates() && isTrained(plan, parameter); ++i) {
       const uint32_t own = plan.groups()[parameter.group].state_dtype[i];
@@ -249,7 +251,7 @@ Result<std::vector<CheckpointReader::Copy>> CheckpointReader::copiesFor(const Pl
   for (const StateRange &range : stateOf(plan, rank)) {
     const Tensor *tensor = find(range, plan, rank);
     if (!tensor && range.isTransient && !ownManifest)
-      continue; // torch's checkpoints have none: the run begins with the model's
+      continue; // torch's checkpoints have no transient buffers: the run begins with the model's
     if (!tensor)
       return Status::error("'" + folder + "' lacks " + kindName(range.kind) + " '" + range.name +
                            "' (" + describeStored(safetensorsName(range.dtype), range.shape) + ")");

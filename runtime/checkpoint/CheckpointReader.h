@@ -1,8 +1,8 @@
-//===- CheckpointReader.h - A checkpoint's tensors, in rectangles -*- C++ -*-===//
+//===- CheckpointReader.h - Reads a checkpoint's tensors ------ -*- C++ -*-===//
 //
-// Reads what CheckpointWriter wrote, on any mesh and layout, and what torch's
-// HuggingFaceStorageWriter wrote of an FSDP2 model (no manifest then; names may begin with
-// "model.", optimizer state with "optim.", "optimizer." or nothing). Each rank reads the elements
+// Reads checkpoints of CheckpointWriter, from any mesh and layout, and checkpoints of FSDP2 models
+// that torch's HuggingFaceStorageWriter wrote (without a manifest; names may begin with "model.",
+// names of optimizer state with "optim.", "optimizer." or no prefix). Each rank reads the elements
 // that it holds, whichever files have them. No file is trusted.
 //
 //===----------------------------------------------------------------------===//
@@ -25,23 +25,23 @@ public:
   static Result<CheckpointReader> open(const std::string &folder);
 
   const std::string &path() const { return folder; }
-  std::vector<std::string> filePaths() const; // of all tensors
-  /// Of a checkpoint that a training binary wrote.
+  std::vector<std::string> filePaths() const; // of the files of all tensors
+  /// Set for a checkpoint that a training binary wrote.
   const std::optional<Manifest> &manifest() const { return ownManifest; }
   const std::vector<ManifestFile> &allFiles() const { return files; }
   std::string filePath(size_t file) const { return folder + "/" + files[file].name; }
 
-  /// A line for people about each state of the optimizer that has another dtype here.
+  /// A line for people about each optimizer state whose dtype in the checkpoint is not the plan's.
   std::vector<std::string> describeCasts(const PlanView &plan) const;
 
   /// Fails if there is a tensor that the plan does not have.
   Status checkNames(const PlanView &plan) const;
 
-  /// The number of the last step: the manifest's; else what torch's optimizer state says of each
+  /// The number of the last step: the manifest's, else the step of torch's optimizer state for each
   /// parameter, or a tensor "step".
   Result<int64_t> step(const PlanView &plan) const;
 
-  /// A whole tensor, of which files hold parts.
+  /// A whole tensor, whose parts may be in several files.
   struct Listed {
     std::string name, dtypeName;
     std::optional<fsdp_dtype> dtype; // see StoredTensor
@@ -62,12 +62,12 @@ public:
 
     bool isCast() const { return stored != dtype; }
   };
-  /// What brings to memory all that `rank` holds, in the order of the files. Fails if anything of
-  /// it is missing, is there twice or has another dtype or shape. Optimizer state of f32, bf16 and
-  /// f16 is cast.
+  /// The copies that bring all elements that `rank` holds to memory, in the order of the files.
+  /// Fails if an element is missing or stored twice, or if a tensor has another dtype or shape.
+  /// Optimizer state of f32, bf16 and f16 is cast.
   Result<std::vector<Copy>> copiesFor(const PlanView &plan, unsigned rank) const;
-  /// What brings elements [first, first + count) of a tensor to memory, from offset 0 on. Fails for
-  /// a dtype that plans do not have.
+  /// The copies that bring elements [first, first + count) of a tensor to memory, from offset 0 on.
+  /// Fails for a dtype that plans do not have.
   Result<std::vector<Copy>> copiesOf(const Listed &tensor, int64_t first, int64_t count) const;
 
 private:
@@ -79,7 +79,7 @@ private:
   struct Tensor {
     std::string dtypeName;
     std::optional<fsdp_dtype> dtype;
-    std::vector<int64_t> shape; // the least that holds all chunks
+    std::vector<int64_t> shape; // the smallest shape that holds all chunks
     std::vector<Chunk> chunks;
   };
   Status openManifest();
@@ -94,7 +94,7 @@ private:
 
   std::string folder;
   std::optional<Manifest> ownManifest;
-  std::vector<ManifestFile> files; // checksums with a manifest alone
+  std::vector<ManifestFile> files; // checksums only with a manifest
   std::map<std::string, Tensor, std::less<>> tensors;
 };
 
@@ -105,7 +105,7 @@ public:
   ~OpenFile();
   OpenFile(const OpenFile &) = delete;
 
-  /// Fills `to` with what is at `position`. Errors name the path.
+  /// Fills `to` with the bytes at `position`. Errors name the path.
   Status read(uint64_t position, std::span<std::byte> to) const;
 
 private:
@@ -113,52 +113,53 @@ private:
   const int descriptor, openError;
 };
 
-// Both work in pieces, so that ranks can meet in between; the arguments outlive the objects.
+// Both classes below read in portions, so that ranks can meet in between. The arguments outlive the
+// objects.
 
-/// Compares files with the manifest's checksums.
+/// Verifies files by the manifest's checksums.
 class CheckpointVerifier {
 public:
-  /// The `share`-th of `shares` parts of the files; none without a manifest. `staging` is any
-  /// memory of the host.
+  /// Verifies the `share`-th of `shares` equal parts of the files; nothing without a manifest.
+  /// `staging` is any host memory.
   CheckpointVerifier(const CheckpointReader &reader, size_t share, size_t shares,
                      std::span<std::byte> staging);
-  /// Reads about `bytes` more. True once all are read; an error names the file.
+  /// Reads about `bytes` more. True once all bytes are read; an error names the file.
   Result<bool> read(int64_t bytes);
 
 private:
   const CheckpointReader &reader;
   const size_t shares;
   const std::span<std::byte> staging;
-  size_t file; // the next one, or the one that is open
+  size_t file; // the open one, or the next
   std::optional<OpenFile> opened;
   uint64_t position = 0;
   uint32_t checksum = 0;
 };
 
-/// Brings to a rank's memory what it holds.
+/// Loads a rank's elements into its memory.
 class CheckpointLoader {
 public:
   CheckpointLoader(const CheckpointReader &reader, std::vector<CheckpointReader::Copy> copies,
                    const RankMemory &memory)
       : reader(reader), memory(memory), copies(std::move(copies)) {}
-  /// Reads about `bytes` more. True once all are in memory.
+  /// Reads about `bytes` more. True once all elements are in memory.
   Result<bool> read(int64_t bytes);
 
 private:
-  /// A piece of a copy, in memory of the host.
+  /// A portion of a copy, in host memory.
   struct Staged {
-    std::span<const std::byte> values; // as they go to memory
-    size_t read, used;                 // bytes of the file; of the staging memory
+    std::span<const std::byte> values; // cast as they go to memory
+    size_t read, used;                 // bytes of the file; bytes of the staging memory
   };
-  /// Reads what fits behind the first `used` bytes of the staging memory.
+  /// Reads as much as fits after the first `used` bytes of the staging memory.
   Result<Staged> stage(const CheckpointReader::Copy &copy, size_t used) const;
 
   const CheckpointReader &reader;
   const RankMemory &memory;
   const std::vector<CheckpointReader::Copy> copies;
   size_t next = 0;                // of the copies
-  int64_t done = 0;               // bytes of it
-  std::optional<OpenFile> opened; // that of copy `next`
+  int64_t done = 0;               // bytes of copy `next`
+  std::optional<OpenFile> opened; // the file of copy `next`
 };
 
 } // namespace fsdp::rt

@@ -9,7 +9,7 @@
 
 using namespace fsdp::rt;
 
-// Checksums and writes are efficient in pieces of this size, a multiple of AppendedFile's blocks.
+// Checksums and writes are efficient in portions of this size, a multiple of AppendedFile's blocks.
 static constexpr size_t kCopiedPieceBytes = size_t{4} << 20;
 
 CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t step,
@@ -17,7 +17,7 @@ CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t 
     : memory(memory), step(static_cast<float>(step)), folder(std::move(folder)), rank(rank),
       parts(filesOf(plan, rank)) {}
 
-// Where a file's bytes begin in a copy of the state, so that they lie in blocks as in the file.
+// The position of a file's bytes in a copy of the state: aligned to blocks, as in the file.
 static size_t nextBlock(size_t position) {
   constexpr size_t kBlock = AppendedFile::kBlockBytes;
   return (position + kBlock - 1) / kBlock * kBlock;

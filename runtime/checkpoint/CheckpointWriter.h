@@ -12,16 +12,16 @@
 
 namespace fsdp::rt {
 
-/// Where a rank has its state, and what copies it from there and to there.
+/// The memory of a rank's state, and the stream that copies from and to it.
 struct RankMemory {
   Stream &stream; // of the arena's device
   std::byte *arena = nullptr;
-  std::byte *hostArena = nullptr; // null where the plan keeps nothing on the host
+  std::byte *hostArena = nullptr; // null if the plan keeps nothing on the host
   std::span<std::byte> staging;   // memory of the host; at least one element's bytes
 };
 
-/// Writes what filesOf() says, part by part, into a folder that exists. The state must not change
-/// until all is written, or copied: copyState(). Beside the state it uses `memory.staging` alone.
+/// Writes the files of filesOf(), part by part, into an existing folder. The state must not change
+/// until all is written, or copied by copyState(). Uses no memory but `memory.staging`.
 class CheckpointWriter {
 public:
   /// The arguments outlive the object. `step` is the number that torch's optimizers keep.
@@ -29,16 +29,16 @@ public:
                    std::string folder);
   CheckpointWriter(const CheckpointWriter &) = delete;
 
-  /// Bytes that a copy of what this rank writes takes.
+  /// Bytes of a copy of the state that this rank writes.
   size_t copyBytes() const;
-  /// Copies the state to `memory.staging`, which has as many bytes, and which write() takes it
-  /// from: the state may change from now on.
+  /// Copies the state to `memory.staging`, which must have copyBytes(). write() reads the copy, so
+  /// the state may change from now on.
   Status copyState();
 
-  /// Writes about `bytes` more and makes them durable. True once all files are.
+  /// Writes about `bytes` more and makes them durable. True once all files are durable.
   Result<bool> write(int64_t bytes);
 
-  /// After all is written.
+  /// To be called after all is written.
   const std::vector<ManifestFile> &files() const { return written; }
 
 private:
@@ -58,12 +58,13 @@ private:
   const unsigned rank;
   const std::vector<StoredFile> parts; // by file
 
-  std::vector<ManifestFile> written; // the last one is the current file's
+  std::vector<ManifestFile> written; // the last entry is the current file's
   AppendedFile file;
   size_t part = 0;   // of the current file
   int64_t done = 0;  // bytes of the part that are staged or written
   size_t staged = 0; // bytes
-  /// Where copyState() has put what comes next; none before.
+  /// Offset in the staging memory of the next bytes in the copy of copyState(); none without a
+  /// copy.
   std::optional<size_t> copied;
 };
 

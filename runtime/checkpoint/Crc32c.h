@@ -9,8 +9,8 @@
 
 namespace fsdp::rt {
 
-/// CRC-32C (Castagnoli, RFC 3720) of the bytes that `checksum` is of, and then `bytes`; of nothing
-/// it is 0.
+/// Extends a CRC-32C (Castagnoli, RFC 3720): the checksum of the bytes of `checksum` followed by
+/// `bytes`. The checksum of no bytes is 0.
 uint32_t crc32c(uint32_t checksum, std::span<const std::byte> bytes);
 
 } // namespace fsdp::rt

@@ -12,7 +12,7 @@ using namespace fsdp::rt;
 
 using Found = WeightsFiles::Found;
 
-// Enough for a disk and for a device; small beside a shard.
+// Large enough for efficient reads and copies, small compared with a shard.
 static constexpr size_t kPieceBytes = size_t{1} << 20;
 
 static Status mismatch(const Found &found, const std::string &name, uint32_t dtype,
@@ -27,7 +27,7 @@ static bool agrees(const StoredTensor &stored, uint32_t dtype, std::span<const i
   return stored.dtype && *stored.dtype == dtype && std::ranges::equal(stored.shape, shape);
 }
 
-/// Where the file has the parameter: at least once, each time with its shape.
+/// The parameter's tensors in the files: at least one, each with the parameter's shape.
 static Result<std::vector<Found>>
 findParameter(const PlanView &plan, const fsdp_parameter &parameter, const WeightsFiles &files) {
   std::vector<std::string> names = parameterNames(plan, parameter);
@@ -92,13 +92,13 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
 }
 
 namespace {
-/// Bytes of a tensor in a file: runs of as many bytes, equally far apart.
+/// Bytes of a tensor in a file: runs of equal length at equal distances.
 struct Part {
   const SafetensorsFile &file;
   std::span<const std::byte> bytes; // from the first run on
-  size_t run, stride, size;         // of one run, from one to the next, of all runs
+  size_t run, stride, size; // bytes of a run, bytes from one run to the next, bytes of all runs
 
-  /// Copies `count` bytes of the runs, one behind the other, from `begin` on.
+  /// Copies `count` bytes of the concatenated runs, from `begin` on.
   Status read(size_t begin, size_t count, std::byte *to) const {
     while (count > 0) {
       const size_t inRun = begin % run, length = std::min(count, run - inRun);
@@ -113,10 +113,10 @@ struct Part {
   }
 };
 
-/// Brings parts of weights files to the arena, piece by piece.
+/// Copies parts of weights files to the arena in portions.
 class WeightsCopier {
 public:
-  /// `read` hears of each piece, of `total` bytes in all.
+  /// Calls `read` after each portion; `total`: bytes of all parts.
   WeightsCopier(Stream &stream, const ReadProgress &read, int64_t total)
       : stream(stream), read(read), total(total), own(kPieceBytes) {}
 
@@ -135,7 +135,7 @@ public:
     }
     return {};
   }
-  /// True if both parts, which are equally long, hold the same.
+  /// True if both parts, of equal length, have the same bytes.
   Result<bool> areSame(const Part &first, const Part &second) {
     other.resize(kPieceBytes);
     for (size_t done = 0; done < first.size; done += kPieceBytes) {
@@ -185,7 +185,7 @@ static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
   return {};
 }
 
-/// How much a rank reads of the weights files, which hold no transient buffers.
+/// Bytes that a rank reads from the weights files, which hold no transient buffers.
 static int64_t readBytes(const PlanView &plan, unsigned rank) {
   int64_t bytes = 0;
   for (const fsdp_parameter &parameter : plan.parameters())

@@ -1,4 +1,4 @@
-//===- Manifest.cpp - What a checkpoint says of itself --------------------===//
+//===- Manifest.cpp - The manifest of a checkpoint ------------------------===//
 
 #include "checkpoint/Manifest.h"
 #include "checkpoint/Crc32c.h"
@@ -76,7 +76,7 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
 }
 
 namespace {
-/// Reads keys of an object; the first that is missing or malformed is the error.
+/// Reads keys of an object. The error names the first key that is missing or malformed.
 class Reader {
 public:
   Reader(const ordered_json &json, std::string where) : json(json), where(std::move(where)) {}
@@ -146,7 +146,7 @@ static Result<ManifestFile> parseFile(const ordered_json &json, size_t index) {
   reader.readWhole("crc32c", file.checksum);
   if (!reader.status().ok())
     return reader.status();
-  // A name that leaves the folder would have others' files read.
+  // A name with a folder could make the run read files outside of the checkpoint.
   if (file.name.find('/') != std::string::npos || !file.name.ends_with(".safetensors"))
     return Status::error(where + "the name is '" + file.name +
                          "', expected that of a safetensors file in its folder");

@@ -1,8 +1,9 @@
-//===- Manifest.h - What a checkpoint says of itself -------------*- C++ -*-===//
+//===- Manifest.h - The manifest of a checkpoint -------------- -*- C++ -*-===//
 //
 // checkpoint.json, which rank 0 writes when all files of a checkpoint are on disk: a folder without
-// it is not complete. It lists the files, with sizes and checksums, and holds the state that is no
-// tensor. Everything random or shuffled is a function of the seed and the step's number.
+// it is not complete. It lists the files, with sizes and checksums, and holds the state that is not
+// in tensors. Random numbers and the order of samples are functions of the seed and the step
+// number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,26 +27,26 @@ struct ManifestFile {
 };
 
 struct Manifest {
-  // What was compiled.
+  // The compiled program.
   std::string model;
   std::string fingerprint; // of the plan
   std::string optimizer;
   unsigned ranks = 1, replicas = 1;
-  // Where the run is.
+  // The progress of the run.
   int64_t step = 0;         // the last step that has run
   int64_t steps = 0;        // of the whole run
   int64_t skippedSteps = 0; // steps up to `step` without update: the optimizer does not count them
   int64_t samples = 0;      // that all ranks have read; a run with one shape of samples goes on
                             // behind them in its order of samples
-  // What determines how it goes on.
+  // The options that determine how the run goes on.
   int64_t samplesInData = 0;
   struct Shape {
     int64_t samplesPerStep = 0, samplesInData = 0;
     bool operator==(const Shape &) const = default;
   };
-  std::vector<Shape> shapes;  // of a run with several shapes of samples
+  std::vector<Shape> shapes;  // for a run with several shapes of samples
   double evalSplit = 0;       // fraction of the samples that is held out for evaluations
-  uint64_t evalSplitSeed = 0; // which chooses these samples
+  uint64_t evalSplitSeed = 0; // seed that chooses these samples
   bool shuffle = false, overfit = false;
   uint64_t seed = 0;
   std::string schedule; // of the learning rate: "cosine"

@@ -12,12 +12,12 @@
 namespace fsdp::rt {
 
 /// A regular file mapped read-only and unmapped at the end. Move-only. Replacing it by rename is
-/// harmless. Another process may shorten it at any time, after which touching what was cut off
-/// kills the process (SIGBUS): what is read later than right after open() goes through read().
+/// harmless. Another process may shorten it at any time, after which touching the removed bytes
+/// kills the process (SIGBUS). So all reads but those directly after open() go through read().
 class MappedFile {
 public:
-  /// Errors name the path and the reason. An empty file is valid and has no bytes. What is no
-  /// regular file is refused without waiting for anybody, a FIFO's writer for one.
+  /// Errors name the path and the reason. An empty file is valid and has no bytes. Anything but a
+  /// regular file is refused without blocking, for example for a FIFO's writer.
   static Result<MappedFile> open(const std::string &path);
 
   MappedFile() = default;

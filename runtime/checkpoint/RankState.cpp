@@ -1,4 +1,4 @@
-//===- RankState.cpp - What a rank holds of the training state ------------===//
+//===- RankState.cpp - The training state that a rank holds ---------------===//
 
 #include "checkpoint/RankState.h"
 #include "DType.h"
@@ -88,7 +88,7 @@ static bool isWritten(const PlanView &plan, const fsdp_value &buffer) {
       if (writes(entry.destination_value))
         return true;
       break;
-    default: // the others write what is the plan's own
+    default: // other entries write values of the plan
       break;
     }
   }

@@ -1,4 +1,4 @@
-//===- RankState.h - What a rank holds of the training state -----*- C++ -*-===//
+//===- RankState.h - The training state that a rank holds ----- -*- C++ -*-===//
 //
 // Tensors of a checkpoint have torch's names: parameters and buffers their qualified names,
 // optimizer state "optim.state.<parameter>.exp_avg", as torch's distributed checkpoints flatten
@@ -16,7 +16,7 @@
 
 namespace fsdp::rt {
 
-/// Elements of a tensor, which a rank has in memory, one after another.
+/// Elements of a tensor that are consecutive in a rank's memory.
 struct StateRange {
   enum class Kind { Parameter, OptimizerState, Buffer };
 
@@ -25,19 +25,19 @@ struct StateRange {
   Kind kind = Kind::Parameter;
   fsdp_dtype dtype = FSDP_F32;
   std::vector<int64_t> shape; // of the whole tensor
-  std::vector<Rectangle> parts; // in their order in memory
+  std::vector<Rectangle> parts; // in the order of memory
   uint32_t shards = 1;          // ranks over which the tensor's group is sharded
   int64_t offset = 0;     // bytes, in the arena or the host's arena
   bool onHost = false;    // in the host's arena
-  bool ownOfRank = false; // a buffer that steps change: each rank has values of its own
-  bool isTransient = false; // a buffer that is no part of the model's state_dict
+  bool ownOfRank = false; // a buffer that steps change, so each rank has its own values
+  bool isTransient = false; // a buffer that is not in the model's state_dict
 
-  int64_t count() const; // of elements
+  int64_t count() const; // number of elements
   int64_t bytes() const;
 };
 
-/// What `rank` holds: parameters, then optimizer state, group by group; then buffers. Padding and
-/// empty pieces are left out.
+/// The state that `rank` holds: parameters and optimizer state, group by group, then buffers.
+/// Padding and empty pieces are left out.
 std::vector<StateRange> stateOf(const PlanView &plan, unsigned rank);
 
 /// "exp_avg": state `index` of the plan's optimizer, as torch calls it.
@@ -46,17 +46,17 @@ const char *optimizerStateName(const PlanView &plan, unsigned index);
 /// "optim.state.<parameter>.<state>".
 std::string optimizerTensorName(const std::string &parameter, const std::string &state);
 
-/// True if torch's optimizer state has a step number for each parameter: that of adam and adamw.
+/// True if torch's optimizer state has a step number for each parameter, as for adam and adamw.
 bool hasStepNumber(const PlanView &plan);
 
-/// True if the parameter is updated: it has optimizer state.
+/// True if the parameter is updated, and so has optimizer state.
 bool isTrained(const PlanView &plan, const fsdp_parameter &parameter);
 
-/// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints,
-/// unless it is transient, which these do not have.
+/// The name under which a rank's own buffer is stored. Rank 0's buffer keeps its name, as in
+/// torch's checkpoints, unless it is transient: torch's checkpoints have no transient buffers.
 std::string bufferNameOfRank(const std::string &name, unsigned rank, bool isTransient);
 
-/// What bufferNameOfRank() put the rank before; none of other names.
+/// The rank and the name in a result of bufferNameOfRank(); none for other names.
 struct RankedName {
   unsigned rank;
   std::string name;

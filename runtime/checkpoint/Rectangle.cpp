@@ -20,7 +20,7 @@ std::vector<Rectangle> fsdp::rt::cutRange(std::span<const int64_t> shape, int64_
   std::vector<Rectangle> rectangles;
   const int64_t end = first + count;
   while (first < end) {
-    // The outermost dimension of which whole entries begin here and fit.
+    // The outermost dimension with a whole entry that begins here and fits.
     size_t dimension = 0;
     auto entryElements = [&] { return product(shape.subspan(dimension + 1)); };
     while (dimension + 1 < shape.size() &&
@@ -59,13 +59,13 @@ void fsdp::rt::forEachRun(const Rectangle &own, const Rectangle &part,
   }
   if (common.elements() == 0)
     return;
-  // Dimensions from `inner` on are one run: all behind it are whole in both.
+  // Dimensions from `inner` on form one run: all inner dimensions are whole in both rectangles.
   size_t inner = dims;
   while (inner > 0 && (inner == dims || (common.sizes[inner] == own.sizes[inner] &&
                                          common.sizes[inner] == part.sizes[inner])))
     --inner;
   const int64_t length = product(std::span(common.sizes).subspan(inner));
-  std::vector<int64_t> index(inner, 0); // within what is common
+  std::vector<int64_t> index(inner, 0); // within the common rectangle
   auto positionIn = [&](const Rectangle &rectangle) {
     int64_t position = 0;
     for (size_t i = 0; i < dims; ++i)

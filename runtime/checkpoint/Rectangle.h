@@ -1,8 +1,8 @@
 //===- Rectangle.h - Parts of tensors ----------------------------*- C++ -*-===//
 //
-// A checkpoint stores tensors in rectangles: from `offsets` on, `sizes` elements in each dimension,
-// in row-major order. What a rank holds of a parameter is one of them or, in the flat layout, a
-// range of elements, which may begin and end inside a row: up to 2 * dimensions - 1 rectangles.
+// A checkpoint stores tensors in rectangles: `sizes` elements in each dimension from `offsets` on,
+// in row-major order. A rank's part of a parameter is one rectangle or, in the flat layout, a range
+// of elements, which may begin and end inside a row: up to 2 * dimensions - 1 rectangles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ namespace fsdp::rt {
 struct Rectangle {
   std::vector<int64_t> offsets, sizes;
 
-  /// Of a tensor without dimensions: 1.
+  /// The number of elements; 1 without dimensions.
   int64_t elements() const;
   bool operator==(const Rectangle &) const = default;
 };
@@ -28,8 +28,8 @@ struct Rectangle {
 /// into as few rectangles as possible whose elements are consecutive, in their order.
 std::vector<Rectangle> cutRange(std::span<const int64_t> shape, int64_t first, int64_t count);
 
-/// `count` elements of a tensor that are consecutive in two rectangles of it: from element `own` of
-/// the one and element `part` of the other on.
+/// `count` elements of a tensor that are consecutive in two of its rectangles: from element `own`
+/// of the one and from element `part` of the other.
 struct ElementRun {
   int64_t own, part, count;
 };

@@ -12,9 +12,9 @@ using nlohmann::json;
 
 namespace {
 
-// Longer headers are refused by the reference implementation too.
+// The reference implementation refuses longer headers, too.
 constexpr uint64_t kMaximumHeaderBytes = 100'000'000;
-// {"tensor": {"shape": [..]}}: nothing in a valid header lies deeper.
+// {"tensor": {"shape": [..]}} is the deepest nesting in a valid header.
 constexpr int kMaximumDepth = 3;
 
 struct DTypeRow {
@@ -88,7 +88,7 @@ static std::optional<uint64_t> asUnsigned(const json &value) {
   return value.get<uint64_t>();
 }
 
-/// Parses one entry; its place in the data follows in `begin` and `end`.
+/// Parses one entry. `begin` and `end` receive its position in the data.
 static Result<StoredTensor> parseEntry(const json &entry, uint64_t &begin, uint64_t &end) {
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
       !entry.contains("data_offsets"))
@@ -105,7 +105,8 @@ static Result<StoredTensor> parseEntry(const json &entry, uint64_t &begin, uint6
     return Status::error("unknown dtype '" + tensor.dtypeName + "'");
   tensor.dtype = row->dtype;
 
-  // An empty dimension may stand beside sizes whose product overflows; count as the reference does.
+  // A dimension of size 0 may occur with sizes whose product overflows; counts as the reference
+  // implementation does.
   int64_t bytes = row->bytes;
   for (const json &size : shape) {
     std::optional<uint64_t> value = asUnsigned(size);
@@ -126,7 +127,7 @@ static Result<StoredTensor> parseEntry(const json &entry, uint64_t &begin, uint6
   return tensor;
 }
 
-/// Tensors must fill the data one after another, as the format demands.
+/// Checks that tensors fill the data one after another, as the format demands.
 static Status checkPlaces(std::vector<Placed> &places, uint64_t dataBytes) {
   std::sort(places.begin(), places.end(), [](const Placed &a, const Placed &b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

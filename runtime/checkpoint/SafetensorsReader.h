@@ -2,9 +2,8 @@
 //
 // The format (https://huggingface.co/docs/safetensors): an 8-byte little-endian header length, a
 // JSON object {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {...}},
-// then the tensors' bytes, row-major and without holes. The file is not trusted: whatever it holds,
-// reading it gives either an error or tensors that lie within it and whose sizes agree with their
-// shapes.
+// then the tensors' bytes, row-major and without holes. The file is not trusted: reading it gives
+// either an error or tensors that are within the file and whose sizes agree with their shapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +29,7 @@ struct StoredTensor {
 };
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
-/// What a file says of itself, by key.
+/// The entries of a file's "__metadata__".
 using StoredMetadata = std::map<std::string, std::string, std::less<>>;
 
 /// Parses a whole file's bytes; the tensors refer to them. Errors name the tensor and both values.

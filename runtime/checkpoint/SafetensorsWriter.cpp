@@ -55,7 +55,7 @@ std::string fsdp::rt::safetensorsHeader(std::span<const TensorToStore> tensors,
     position += tensor.bytes();
   }
   std::string text = header.dump();
-  // Readers that map the file want the data aligned; the format allows trailing spaces.
+  // Aligns the data for readers that map the file; the format allows trailing spaces in the header.
   std::string prefix(sizeof(uint64_t), '\0');
   const size_t whole = prefix.size() + text.size();
   text.append((alignment - whole % alignment) % alignment, ' ');

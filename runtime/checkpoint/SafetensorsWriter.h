@@ -25,16 +25,16 @@ struct TensorToStore {
   int64_t bytes() const;
 };
 
-/// What a file begins with that holds `tensors`, one after another, and says `metadata` of itself:
-/// the header's length and the header, together a multiple of `alignment` bytes.
+/// The beginning of a file with `tensors`, one after another, and `metadata`: the header's length
+/// and the header, together a multiple of `alignment` bytes.
 std::string safetensorsHeader(std::span<const TensorToStore> tensors,
                               const std::map<std::string, std::string> &metadata, size_t alignment);
 
 /// Writes all bytes at `position` of a file; false, and errno, if that fails.
 bool writeAt(int descriptor, const void *data, size_t bytes, int64_t position);
 
-/// Writes a safetensors file piece by piece; at any moment `path` is either what it was before or,
-/// from `commit` on, the complete new file (see OutputFile). Move-only.
+/// Writes a safetensors file in portions. Until `commit`, `path` stays as it was; then it is the
+/// complete new file (see OutputFile). Move-only.
 class SafetensorsWriter {
 public:
   /// The header is laid out for `tensors`, in their order. Errors name the path.
@@ -43,7 +43,7 @@ public:
 
   /// Writes bytes [offset, offset + bytes) of tensor `index`, row-major.
   Status write(size_t index, int64_t offset, const void *data, size_t bytes);
-  /// Waits until what is written so far is on disk, which keeps `commit` short.
+  /// Waits until all bytes written so far are on disk, which keeps `commit` short.
   Status flush();
   Status commit();
 

@@ -10,7 +10,7 @@
 
 using namespace fsdp::rt;
 
-/// What the file will hold: parameters in the plan's order, each under all its names, then buffers.
+/// The tensors of the file: parameters in the plan's order, each under all its names, then buffers.
 static std::vector<TensorToStore> listTensors(const PlanView &plan) {
   std::vector<TensorToStore> tensors;
   auto add = [&](std::string name, uint32_t dtype, std::span<const int64_t> shape) {
@@ -30,7 +30,7 @@ static std::vector<TensorToStore> listTensors(const PlanView &plan) {
   return tensors;
 }
 
-/// Writes one gathered group as the tensors from `index` on, and moves `index` past them.
+/// Writes one gathered group as the tensors from `index` on, and advances `index`.
 static Status writeGroup(const PlanView &plan, const fsdp_group &group, const std::byte *gathered,
                          SafetensorsWriter &writer, size_t &index) {
   auto elementSize = static_cast<int64_t>(elementBytes(group.dtype));
@@ -49,7 +49,8 @@ static Status writeGroup(const PlanView &plan, const fsdp_group &group, const st
         }
       }
   }
-  // Group by group, so that the other ranks never wait for the disk longer than for one group.
+  // Flushed after each group, so that the other ranks never wait longer than for the disk writes of
+  // one group.
   return writer.flush();
 }
 
@@ -73,8 +74,8 @@ static Status writeBuffers(const PlanView &plan, Stream &stream, const std::byte
 Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
                              const std::byte *arena, const std::byte *hostArena,
                              const std::string &path) {
-  // A failed disk on rank 0 must not leave the others waiting: remember the error and go on
-  // gathering.
+  // After a disk error rank 0 remembers the error and goes on gathering, so that the other ranks do
+  // not wait for it.
   Status disk;
   std::optional<SafetensorsWriter> writer;
   if (communicator.rank() == 0) {

@@ -1,7 +1,7 @@
 //===- Weights.h - Full weights in and out of a rank's arena -----*- C++ -*-===//
 //
-// Weights files name whole tensors by qualified name, whatever the layout and the number of ranks:
-// the plan's piece tables say which elements of which parameter lie where on which rank.
+// Weights files hold whole tensors under their qualified names, for any layout and number of ranks.
+// The plan's table of pieces says which elements of which parameter are where on which rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,23 +23,22 @@ namespace fsdp::rt {
 /// only. The error names the first such tensor and both shapes.
 Status checkWeights(const PlanView &plan, const WeightsFiles &files);
 
-/// Told how many bytes, of how many, have been read.
+/// Called with the number of bytes read so far and their total.
 using ReadProgress = std::function<void(int64_t done, int64_t total)>;
 
-/// Copies `rank`'s pieces of every parameter into its shards, and every such buffer, into `arena`
-/// (zeroed, plan.arena_bytes long: padding stays zero), or what lies on the host into `hostArena`
-/// (likewise; null where the plan has none), by `stream` of the arena's device; all has
-/// arrived when it returns. Reads each byte that the rank keeps once, in pieces of 1 MiB, and takes
-/// no further memory; `read` hears of each piece. Fails as checkWeights does, or if a parameter
-/// stands under several names with different values.
+/// Copies `rank`'s pieces of every parameter, and every non-transient buffer, to their offsets in
+/// `arena` (zeroed, plan.arena_bytes long; padding stays zero). Parameters on the host go to
+/// `hostArena` (likewise; null if the plan has none). Copies on `stream` of the arena's device, and
+/// returns when they are complete. Reads each byte that the rank keeps once, in portions of 1 MiB,
+/// and allocates nothing else; calls `read` after each portion. Fails as checkWeights does, or if a
+/// parameter is stored under several names with different values.
 Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
                    std::byte *hostArena, const WeightsFiles &files, const ReadProgress &read = {});
 
 /// Gathers the full weights group by group over the control lane; rank 0 writes them, each
 /// parameter under its name and its aliases, and rank 0's buffers but transient ones. Called by all
 /// ranks, between steps; `stream` copies out of the arena. A rank holds at most one gathered group
-/// in memory of the host. What fails on rank 0's disk is returned there alone; a failed collective
-/// everywhere.
+/// in host memory. A disk error is returned on rank 0 only, a failed collective on every rank.
 Status saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
                    const std::byte *arena, const std::byte *hostArena, const std::string &path);
 

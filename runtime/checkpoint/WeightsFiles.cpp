@@ -19,7 +19,7 @@ Status WeightsFiles::add(const std::string &path) {
   return {};
 }
 
-/// Which file of an index has which tensor.
+/// Reads an index: for each tensor, its file.
 static Result<std::map<std::string, std::string>> readIndex(const std::string &path) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok())
@@ -35,7 +35,7 @@ static Result<std::map<std::string, std::string>> readIndex(const std::string &p
   std::map<std::string, std::string> index;
   for (const auto &[name, place] : places->items()) {
     const std::string target = place.is_string() ? place.get<std::string>() : "";
-    // A name that leaves the folder would have others' files read.
+    // A name with a folder could make the run read files elsewhere.
     if (target.find('/') != std::string::npos || !target.ends_with(".safetensors"))
       return Status::error("'" + path + "': '" + name + "' is in " + place.dump() +
                            ", expected the name of a safetensors file in its folder");

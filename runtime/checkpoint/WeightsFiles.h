@@ -1,8 +1,8 @@
 //===- WeightsFiles.h - Full weights in one file or several ------*- C++ -*-===//
 //
-// Several files have an index, as Hugging Face's checkpoints do: model.safetensors.index.json holds
-// {"weight_map": {"name": "model-00001-of-00002.safetensors"}}, of files beside it. It is not
-// trusted: what it says is compared with what the files hold.
+// Weights in several files have an index, as in Hugging Face's checkpoints:
+// model.safetensors.index.json holds {"weight_map": {"name": "model-00001-of-00002.safetensors"}},
+// for files in the same folder. The index is not trusted: it is compared with the files' contents.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 
 namespace fsdp::rt {
 
-/// A name that ends so is that of an index.
+/// The end of an index's file name.
 inline constexpr std::string_view kWeightsIndexEnd = ".safetensors.index.json";
 
 /// Move-only.
@@ -33,7 +33,7 @@ public:
   /// The tensor of that name, or null.
   const Found *find(std::string_view name) const;
   const std::string &path() const { return openedPath; }
-  /// Of all files that hold tensors: this one, or those of an index.
+  /// The paths of all files that hold tensors: the opened file, or the files of an index.
   std::vector<std::string> filePaths() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- Agreement.cpp - Errors that all ranks know -------------------------===//
+//===- Agreement.cpp - Ranks exchange their errors ------------------------===//
 
 #include "comm/Agreement.h"
 
@@ -7,7 +7,7 @@
 using namespace fsdp::rt;
 
 namespace {
-// What a rank tells the others: its message, cut to a fixed size.
+// A rank's message to the others, cut to a fixed size.
 struct Report {
   uint32_t failed = 0, saidBytes = 0;
   char message[1020] = {};
@@ -36,7 +36,7 @@ Outcome fsdp::rt::agree(Communicator &communicator, const Status &own) {
 
 Outcome fsdp::rt::inRounds(Communicator &communicator,
                            const std::function<Result<bool>(int64_t bytes)> &work) {
-  // So that none waits longer for a slower disk.
+  // Limits how long a rank waits for another with a slower disk.
   constexpr int64_t kRoundBytes = int64_t{128} << 20;
   enum State : uint32_t { Working, Done, Failed };
   for (bool done = false;;) {

@@ -1,4 +1,4 @@
-//===- Alarm.cpp - How ranks on several hosts learn of a failure ----------===//
+//===- Alarm.cpp - Reports a failure to ranks on other hosts --------------===//
 
 #include "comm/Alarm.h"
 
@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 static const char *const kCalls = "alarm/calls", *const kAnswers = "alarm/answers",
                          *const kReason = "alarm/reason", *const kHeard = "alarm/heard";
-/// Between two looks at the answers.
+/// Time between two checks for answers.
 static constexpr milliseconds kPause{10};
 
 static std::string wakingKey(unsigned rank) { return "alarm/wake/" + std::to_string(rank); }
@@ -27,7 +27,7 @@ static std::string valueOf(c10d::Store &store, const std::string &key) {
   return store.check({key}) ? store.get_to_str(key) : "";
 }
 
-/// Waits as long as it takes.
+/// Waits without bound.
 static void awaitKey(c10d::Store &store, const std::string &key) {
   constexpr std::chrono::hours kLong{1};
   for (;;) {
@@ -41,13 +41,13 @@ static void awaitKey(c10d::Store &store, const std::string &key) {
   }
 }
 
-/// A reason as the store carries it: "<rank> <bytes of what was said> <message>".
+/// The form of a reason in the store: "<rank> <bytes of Status::said()> <message>".
 static std::string toText(const Status &reason) {
   return std::to_string(*reason.abortedBy()) + " " + std::to_string(reason.said().size()) + " " +
          reason.message();
 }
 
-/// What toText() wrote.
+/// Parses the text of toText().
 static Status fromText(const std::string &text) {
   unsigned rank = 0;
   size_t said = 0;
@@ -66,13 +66,14 @@ struct Alarm::State {
       : store(std::move(store)), waiting(this->store->clone()), rank(rank), size(size),
         begun(numLanes) {}
 
-  /// For questions, and for the thread that waits: a client does one thing at a time.
+  /// Two clients, one for requests and one for the waiting thread, since a client serves one call
+  /// at a time.
   const c10::intrusive_ptr<c10d::Store> store, waiting;
   const unsigned rank, size;
   std::vector<std::atomic<uint64_t>> begun; // by lane
   std::atomic<bool> ending{false};
-  std::atomic<bool> isSilent{false}; // the store did not answer: it is not asked again
-  std::mutex mutex; // held for an assignment only
+  std::atomic<bool> isSilent{false}; // the store did not answer, and is not asked again
+  std::mutex mutex;                  // held only for assignments
   Status heard;     // guarded by `mutex`
 
   /// "<rank> <collectives of lane 0> <of lane 1> ...", a line per rank.
@@ -88,7 +89,7 @@ struct Alarm::State {
     heard = fromText(text);
   }
 
-  /// Wakes the listening thread of every rank; only the first call of the run does.
+  /// Wakes the listening thread of every rank. Only the first call in a run has an effect.
   void wakeAll() {
     if (store->add(kCalls, 1) != 1)
       return;
@@ -98,7 +99,7 @@ struct Alarm::State {
     store->multiSet(keys, std::vector<std::vector<uint8_t>>(keys.size(), bytesOf("1")));
   }
 
-  /// What the waiting thread does.
+  /// The waiting thread's function.
   void listen() {
     try {
       awaitKey(*waiting, wakingKey(rank));
@@ -109,7 +110,7 @@ struct Alarm::State {
       hear(waiting->get_to_str(kReason));
       waiting->add(kHeard, 1);
     } catch (const std::exception &) {
-      // Without a store there is nobody to listen to.
+      // Without a store the thread cannot listen.
     }
   }
 };
@@ -134,7 +135,7 @@ Alarm::~Alarm() {
         },
         kPatience);
   } catch (const std::exception &) {
-    // The waiting thread has ended with the store.
+    // The waiting thread has ended, since the store is gone.
   }
 }
 
@@ -147,7 +148,7 @@ Status Alarm::heard() const {
   return state->heard;
 }
 
-/// Reads the lines of answers; how many there are.
+/// Reads the lines of answers into `roll`. Returns their number.
 static size_t readAnswers(const std::string &text, RollCall &roll) {
   size_t answers = 0;
   std::istringstream lines(text);
@@ -164,7 +165,7 @@ static size_t readAnswers(const std::string &text, RollCall &roll) {
 }
 
 RollCall Alarm::call(milliseconds patience) {
-  // Ranks that run answer at about the same time.
+  // Running ranks answer at about the same time.
   constexpr milliseconds kBetweenAnswers{150};
   RollCall roll;
   roll.begun.resize(state->size);
@@ -186,7 +187,7 @@ RollCall Alarm::call(milliseconds patience) {
           },
           left);
       if (!text) {
-        // Near the end of the patience an answer may just have come too late.
+        // Checked again, since an answer may have come just after the patience ended.
         roll.storeAnswers = hasAnswered;
         state->isSilent = !hasAnswered;
         break;
@@ -236,6 +237,6 @@ void Alarm::tell(const Status &reason, milliseconds patience, unsigned ranks) {
       std::this_thread::sleep_for(kPause);
     }
   } catch (const std::exception &) {
-    // Nobody can be told.
+    // No rank can be told.
   }
 }

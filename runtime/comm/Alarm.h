@@ -1,8 +1,8 @@
-//===- Alarm.h - How ranks on several hosts learn of a failure ---*- C++ -*-===//
+//===- Alarm.h - Reports a failure to ranks on other hosts ---- -*- C++ -*-===//
 //
-// Ranks that meet over a network tell each other of failures through their store. A thread of each
-// rank waits there until it is called, which costs nothing meanwhile. It answers how far its rank
-// is, and then waits for the reason of the failure. A rank that does not answer is lost.
+// Ranks that meet over a network report failures to each other through their store. A thread of
+// each rank blocks on the store until a rank calls all ranks. Then it answers with the progress of
+// its rank, and waits for the reason of the failure. A rank that does not answer is lost.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,19 +16,20 @@
 
 namespace fsdp::rt {
 
-/// What ranks answer to a call.
+/// The ranks' answers to a call.
 struct RollCall {
   bool storeAnswers = true;
-  /// By rank: how many collectives it has begun, by lane; nothing of one that does not answer.
+  /// For each rank, the number of collectives that it has begun on each lane; nothing for a rank
+  /// that does not answer.
   std::vector<std::optional<std::vector<uint64_t>>> begun;
 };
 
-/// Thread-safe. One failure per run: what is told first stays.
+/// Thread-safe. A run has one failure: the first one that is told.
 class Alarm {
 public:
-  /// Throws what c10d throws. The store outlives the object. `servesStore`: with this rank's
-  /// process ends the store, so it waits a moment until the others have heard the reason, whoever
-  /// told it.
+  /// Throws c10d's exceptions. The store outlives the object. `servesStore`: the store ends with
+  /// this rank's process, so tell() waits a moment until the other ranks have heard the reason,
+  /// whichever rank told it.
   Alarm(Store &store, unsigned rank, unsigned size, unsigned numLanes, bool servesStore);
   ~Alarm();
   Alarm(const Alarm &) = delete;
@@ -36,23 +37,23 @@ public:
 
   /// Notes that this rank begins a collective.
   void begins(unsigned lane);
-  /// How many this rank has begun.
+  /// The number of collectives that this rank has begun on a lane.
   uint64_t begun(unsigned lane) const;
 
-  /// Asks all ranks. It returns when all have answered, when no more answers come, when a reason is
+  /// Calls all ranks. Returns when all have answered, when no more answers come, when a reason is
   /// heard, or after `patience`.
   RollCall call(std::chrono::milliseconds patience);
-  /// Tells all ranks why the run fails. The patience is that for the store; the server's for
-  /// `ranks` ranks to hear it comes on top.
+  /// Tells all ranks why the run fails. `patience` bounds the calls of the store; the rank that
+  /// serves the store waits longer, until `ranks` ranks have heard the reason.
   void tell(const Status &reason, std::chrono::milliseconds patience, unsigned ranks);
-  /// What a rank has told; no error if none has. Never blocks.
+  /// The reason that a rank has told; no error if there is none. Never blocks.
   Status heard() const;
 
 private:
   struct State;
-  const std::shared_ptr<State> state; // of the thread too, which may outlive the object
+  const std::shared_ptr<State> state; // shared with the thread, which may outlive the object
   const bool servesStore;
-  BoundedCalls asks, waits; // last: they use the rest
+  BoundedCalls asks, waits; // last members: they use the others
 };
 
 } // namespace fsdp::rt

@@ -7,13 +7,13 @@
 
 namespace fsdp::rt {
 
-/// Ranks that are processes of one host, which meet in shared memory without a name: when the last
-/// of them is gone, however it ended, so is the memory.
+/// A communicator of processes on one host, in unnamed shared memory: the memory is freed with the
+/// last process, however that ends.
 Result<std::unique_ptr<Communicator>> connectShm(const LaunchEnvironment &environment,
                                                  std::unique_ptr<Store> store,
                                                  const CommunicatorOptions &options);
 
-/// Ranks on any hosts, over c10d's gloo process groups: one per lane.
+/// A communicator of ranks on any hosts, over c10d's gloo process groups, one per lane.
 Result<std::unique_ptr<Communicator>> connectGloo(const LaunchEnvironment &environment,
                                                   std::unique_ptr<Store> store,
                                                   const CommunicatorOptions &options);

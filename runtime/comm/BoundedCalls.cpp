@@ -1,4 +1,4 @@
-//===- BoundedCalls.cpp - Calls that may hang, waited for with patience ----===//
+//===- BoundedCalls.cpp - Calls that may hang, with a time limit ----------===//
 
 #include "comm/BoundedCalls.h"
 
@@ -10,7 +10,7 @@
 
 using namespace fsdp::rt;
 
-/// How long the end waits for a call that is under way.
+/// Time that the destructor waits for a running call.
 static constexpr std::chrono::milliseconds kPatienceAtEnd{100};
 
 struct BoundedCalls::Queue {
@@ -20,7 +20,7 @@ struct BoundedCalls::Queue {
   bool stopping = false, ended = false;
 
   void run() {
-    // Signals are for the thread that runs the step.
+    // Signals are blocked here, so that the thread that runs the step receives them.
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);

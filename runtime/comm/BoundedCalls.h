@@ -1,8 +1,8 @@
-//===- BoundedCalls.h - Calls that may hang, waited for with patience -*- C++ -*-===//
+//===- BoundedCalls.h - Calls that may hang, with a time limit -*- C++ -*-===//
 //
-// Some calls of libraries wait for a peer without bound. They run one after another on a thread of
-// their own, and whoever asks for one waits as long as it likes to. A call that hangs costs that
-// thread, and holds no lock that others take.
+// Some library calls wait for a peer without bound. BoundedCalls runs them one after another on a
+// thread of its own, and each caller waits at most as long as it chooses. A call that hangs blocks
+// only that thread, and holds no lock that other threads take.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@ class BoundedCalls {
 public:
   /// Throws std::system_error if there is no thread.
   BoundedCalls();
-  /// Calls that have not begun do not run. One that hangs is left behind.
+  /// Discards calls that have not begun. A call that hangs is abandoned.
   ~BoundedCalls();
   BoundedCalls(const BoundedCalls &) = delete;
   BoundedCalls &operator=(const BoundedCalls &) = delete;
 
-  /// Has `call` run after those before it. It may outlive this object and whoever asks for it: it
-  /// holds what it uses. Callable from any thread, as ask() is.
+  /// Runs `call` after the calls before it. It may outlive this object and its caller, so it must
+  /// own everything that it uses. Callable from any thread, as ask() is.
   template <typename Call> std::future<std::invoke_result_t<Call>> start(Call call) {
     using Answer = std::invoke_result_t<Call>;
     auto task = std::make_shared<std::packaged_task<Answer()>>(std::move(call));
@@ -38,7 +38,7 @@ public:
     return answer;
   }
 
-  /// What `call` returns, or throws, if it ends within `patience`.
+  /// The result or exception of `call`, if it ends within `patience`.
   template <typename Call>
   std::optional<std::invoke_result_t<Call>> ask(Call call, std::chrono::milliseconds patience) {
     auto answer = start(std::move(call));

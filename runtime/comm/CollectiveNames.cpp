@@ -1,4 +1,4 @@
-//===- CollectiveNames.cpp - How messages speak of collectives ------------===//
+//===- CollectiveNames.cpp - Text about collectives for messages ----------===//
 
 #include "comm/CollectiveNames.h"
 #include "DType.h"

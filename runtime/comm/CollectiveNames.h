@@ -1,4 +1,4 @@
-//===- CollectiveNames.h - How messages speak of collectives -----*- C++ -*-===//
+//===- CollectiveNames.h - Text about collectives for messages -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_COLLECTIVENAMES_H
 #define FSDP_RUNTIME_COMM_COLLECTIVENAMES_H
@@ -9,10 +9,10 @@
 
 namespace fsdp::rt {
 
-/// What a rank issues, beside where its input lies.
+/// The descriptor of a reduction, without the address of its input.
 CollectiveDescriptor describeReduction(CollectiveKind kind, size_t count, fsdp_dtype dtype,
                                        ReduceOp op);
-/// Of an all-gather, a broadcast or a barrier.
+/// The descriptor of an all-gather, a broadcast or a barrier.
 CollectiveDescriptor describeTransfer(CollectiveKind kind, size_t bytes, unsigned root = 0);
 
 /// "all_gather of 128 bytes", "reduce_scatter of 64 f32 (average)".
@@ -25,10 +25,10 @@ std::string listRanks(const std::vector<unsigned> &ranks);
 std::string describeWait(unsigned rank, std::chrono::nanoseconds waited,
                          std::chrono::nanoseconds deadline);
 
-/// An error if `root` is none of `size` ranks.
+/// An error if `root` is not below `size`.
 Status checkRoot(unsigned root, unsigned size);
 
-/// The error of a rank that finds other lanes at a peer.
+/// The error of a rank whose peer has different lanes.
 Status otherLanes(unsigned rank, unsigned peer);
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- Communicator.cpp - What all backends share --------------------------===//
+//===- Communicator.cpp - Functions that all backends share ---------------===//
 
 #include "comm/Communicator.h"
 #include "Hash.h"

@@ -8,8 +8,8 @@
 
 namespace fsdp::rt {
 
-/// The first line of what an exception says, without the places of LibTorch's sources in it
-/// ("[/pytorch/.../pair.cc:538] "): the rest is a C++ stack trace.
+/// The first line of an exception's message, without LibTorch's source locations
+/// ("[/pytorch/.../pair.cc:538] "). The other lines are a C++ stack trace.
 inline std::string firstLine(const std::exception &exception) {
   std::string text = exception.what();
   text = text.substr(0, text.find('\n'));

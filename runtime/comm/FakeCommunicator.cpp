@@ -1,4 +1,4 @@
-//===- FakeCommunicator.cpp - The collectives of ranks that are not there -===//
+//===- FakeCommunicator.cpp - Collectives without peers -------------------===//
 
 #include "comm/FakeCommunicator.h"
 #include "DType.h"
@@ -156,14 +156,14 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  // The norm of gradients, one double, stays the own one.
+  // The gradients' norm, one double, keeps this rank's value.
   bool isNorm = count == 1 && dtype == FSDP_F64 && lane != kControlLane;
   if (ranks > 1 && op == ReduceOp::Sum && !isNorm)
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
                          ": the fake communicator has it for averages and maxima only");
   if (ranks == 1 || lane == kControlLane)
     return {};
-  // A reduce-scatter and an all-gather of a part of the data per rank.
+  // Costs a reduce-scatter and an all-gather, each of one part of the data per rank.
   size_t part = count * elementBytes(dtype) / ranks;
   if (part > arrivals[lane]->size())
     return Status::error(describeCollective(what) + ": parts of " + std::to_string(part) +

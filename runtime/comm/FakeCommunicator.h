@@ -1,16 +1,16 @@
-//===- FakeCommunicator.h - The collectives of ranks that are not there -*- C++ -*-===//
+//===- FakeCommunicator.h - Collectives without peers --------- -*- C++ -*-===//
 //
-// One process acts as rank 0 of any number of ranks: collectives cost what they would, and nobody
-// else takes part. All ranks are taken to hold what this one holds, so a gather fills the whole
-// output with copies of the own shard, an average is the own block and a maximum too; a sum is
-// refused, but for an all-reduce of one double (the gradients' norm), which leaves the own
-// value. An all-reduce over n ranks moves what a ring moves, 2 (n - 1) / n of its bytes. For
-// planning runs and for measurements of overlap on one device; what such a run trains is worth
-// nothing.
+// One process acts as rank 0 of any number of ranks, without peers. Collectives take about the time
+// that they would take among all ranks. All ranks are assumed to hold this rank's data: a gather
+// fills the whole output with copies of this rank's shard, and an average or a maximum yields this
+// rank's block. A sum is an error, except an all-reduce of one double (the gradients' norm), which
+// leaves this rank's value. An all-reduce over n ranks moves as many bytes as a ring does, 2 (n -
+// 1) / n of its size. For planning runs and for measurements of overlap on one device; the trained
+// weights of such a run are meaningless.
 //
-// Cost: the memory traffic of the bytes that would arrive, (ranks - 1) x bytes per rank, copied
-// within the device. With a bandwidth a collective takes at least the time latency + arriving bytes
-// / bandwidth (the α-β model), copies included, during which the stream is busy.
+// Cost: the bytes that would arrive, (ranks - 1) x bytes per rank, are copied within the device.
+// With a bandwidth, a collective occupies its stream for at least latency + arriving bytes /
+// bandwidth (the α-β model), copies included.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,30 +27,30 @@ struct FakeOptions {
   unsigned ranks = 1;
   std::vector<LaneShape> lanes = {}; // beside control
   double latencyNs = 0;
-  double bandwidthBytesPerSec = 0; // 0: as fast as copies are
-  /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
+  double bandwidthBytesPerSec = 0; // 0: only the copies take time
+  /// Size of the buffer for arriving blocks: the largest input of a reduce-scatter, per rank.
   size_t largestBlockBytes = 0;
 };
 
-/// What the collectives of all lanes but control do to memory. Calls of a lane come from one
-/// thread.
+/// The copies and timers of the collectives of all lanes but control. Calls for a lane come from
+/// one thread.
 class FakeTransport {
 public:
   virtual ~FakeTransport() = default;
-  /// Before all other calls: how many lanes there are, control among them.
+  /// Called before all others. `numLanes` includes control.
   virtual void prepare(unsigned numLanes) = 0;
   virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
   virtual Status copy(unsigned lane, void *to, const void *from, size_t bytes) = 0;
-  /// Notes when the lane gets here.
+  /// Notes the time at which the lane reaches this point.
   virtual Status startTimer(unsigned lane) = 0;
-  /// The lane stands still until `nanoseconds` have passed since startTimer().
+  /// Blocks the lane until `nanoseconds` have passed since startTimer().
   virtual Status awaitTimer(unsigned lane, uint64_t nanoseconds) = 0;
   virtual bool useStream(unsigned lane, Stream &stream) { return false; }
-  /// Everything is enqueued on streams.
+  /// True if all calls enqueue on streams.
   virtual bool isAsynchronous() const { return false; }
 };
 
-/// Copies by the calling thread, which sleeps for what is left of a collective's time.
+/// Copies on the calling thread, which sleeps for the rest of a collective's time.
 std::unique_ptr<FakeTransport> makeCpuFakeTransport();
 
 class FakeCommunicator final : public Communicator {
@@ -84,9 +84,9 @@ private:
         transport(std::move(transport)), arrivals(numLanes()) {}
 
   Status check(unsigned lane, const CollectiveDescriptor &what);
-  /// Copies on the lane; on the control lane, whose memory is the host's, at once.
+  /// Copies on the lane's stream; on the control lane, which uses host memory, at once.
   Status copy(unsigned lane, void *to, const void *from, size_t bytes);
-  /// `copies`, which take at least the time in which `arriving` bytes come.
+  /// Runs `copies`, and takes at least the time in which `arriving` bytes would arrive.
   template <typename Copies> Status transfer(unsigned lane, size_t arriving, Copies &&copies);
 
   const FakeOptions options;

@@ -26,17 +26,18 @@ namespace {
 class GlooGroup final : public c10d::ProcessGroupGloo {
 public:
   using ProcessGroupGloo::ProcessGroupGloo;
-  /// Peers that wait for this rank see the end of the connection, and fail.
+  /// Closes the connections, so that peers that wait for this rank fail.
   void closeConnections() {
     for (auto &context : contexts_)
       context->closeConnections();
   }
 };
 
-/// Closing a connection wakes the peer that waits on it, but not a thread of this rank that does.
-/// So a lane is closed while it is idle: at once, or by its thread when that returns from a
-/// collective, which it does because some peer has closed, or at the deadline. Whoever takes a lane
-/// from Idle to Closed closes its connections; nobody waits for another thread's lane.
+/// The state of a lane. Closing a connection wakes the peer that waits on it, but not a waiting
+/// thread of this rank. So a lane is closed only while it is idle: at once, or by its own thread
+/// when that returns from a collective, because a peer has closed the connection or at the
+/// deadline. The thread that changes a lane from Idle to Closed closes its connections. No thread
+/// waits for another thread's lane.
 enum class GlooLane { Idle, Busy, Closed };
 
 class GlooCommunicator final : public Communicator {
@@ -48,9 +49,10 @@ public:
         deadline(options.deadline), groups(numLanes()), states(numLanes()),
         alarm(*this->store, rank(), size(), numLanes(), firstServesStore && rank() == 0) {}
 
-  /// An error if another rank asks for other lanes: then they would wait for each other in vain.
+  /// An error if another rank asks for different lanes, since the ranks would wait for each other
+  /// in vain.
   Status checkPeersLanes();
-  /// Connects a lane's group; throws what c10d throws.
+  /// Connects a lane's group. Throws c10d's exceptions.
   void connect(unsigned lane, const std::string &address, const char *interface,
                const CommunicatorOptions &options);
 
@@ -65,19 +67,19 @@ public:
   Status health() override;
 
 private:
-  /// Hands a collective to the lane's group, by which it has begun.
+  /// Begins a collective on the lane's group.
   template <typename Start> c10::intrusive_ptr<c10d::Work> begin(unsigned lane, Start &&start);
   /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
   template <typename Start>
   Status run(unsigned lane, const CollectiveDescriptor &what, Start &&start);
   using Clock = std::chrono::steady_clock;
 
-  /// Why a collective that began at `begin` has failed by gloo's `error`: another rank's reason, or
-  /// the rank that is lost.
+  /// The cause of gloo's `error` in a collective that began at `begin`: another rank's reason, or
+  /// the lost rank.
   Status causeOf(unsigned lane, const std::string &error, Clock::time_point begin);
-  /// Fails all lanes by `cause`, and tells the peers.
+  /// Fails all lanes with `cause`, and tells the peers.
   void failEverywhere(const Status &cause);
-  /// Why the communicator has failed, if it has.
+  /// The reason of the communicator's failure, if it has failed.
   Status failureReason();
   /// Marks the lane idle, and closes it if the communicator has failed. Returns the reason.
   Status leaveLane(unsigned lane);
@@ -92,21 +94,21 @@ private:
   }
 
   std::unique_ptr<Store> store;
-  const bool firstServesStore; // else its server is a process beside the ranks
+  const bool firstServesStore; // false: the store's server is a process beside the ranks
   const std::chrono::milliseconds deadline;
   std::atomic<unsigned> numLost{0};                  // ranks that do not answer
   std::vector<c10::intrusive_ptr<GlooGroup>> groups; // by lane; null: not connected yet
   std::vector<std::atomic<GlooLane>> states;         // by lane
   MappedMemory arena;
-  std::mutex failureMutex; // held for an assignment only
+  std::mutex failureMutex; // held only for assignments
   Status failure;          // guarded by `failureMutex`
-  Alarm alarm;             // last: who leaves is silent before its connections end
+  Alarm alarm;             // last member: the rank stops answering before its connections end
 };
 
 } // namespace
 
-/// For the ranks' answers, and for the store when it is told a reason. It may be as dead as the
-/// peer: together these are less than a second.
+/// Patience for the ranks' answers, and for telling the store a reason. The store may be as dead as
+/// the peer, so the sum is less than a second.
 static constexpr std::chrono::milliseconds kAnswerPatience{300}, kTellPatience{100};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
@@ -117,7 +119,7 @@ Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
     abort(memory.status());
     return memory.status();
   }
-  // Sizes must agree, as for the backends that share arenas.
+  // Sizes must be equal, as in backends that share arenas.
   std::vector<uint64_t> sizes(size());
   uint64_t own = bytes;
   if (Status status = allGather(kControlLane, &own, sizes.data(), sizeof(own)); !status.ok())
@@ -131,8 +133,9 @@ Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   return arena.begin();
 }
 
-/// c10d notes each collective in a log of the process, and adds a group's first one to a map that
-/// it does not guard: two threads that begin at once crash there.
+/// Begins a collective under a mutex: c10d records each collective in a process-wide log, and adds
+/// a group's first collective to an unguarded map, so two threads that begin at the same time would
+/// crash.
 template <typename Start>
 c10::intrusive_ptr<c10d::Work> GlooCommunicator::begin(unsigned lane, Start &&start) {
   static std::mutex logMutex;
@@ -173,7 +176,7 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
 Status GlooCommunicator::causeOf(unsigned lane, const std::string &error, Clock::time_point begin) {
   const Clock::duration waited = Clock::now() - begin;
   RollCall roll = alarm.call(kAnswerPatience);
-  // The peer that failed first has told its reason before it closed its connections.
+  // The peer that failed first told its reason before it closed its connections.
   if (Status told = alarm.heard(); !told.ok())
     return told;
   const std::string wait = waited >= deadline ? describeWait(rank(), waited, deadline) : "";
@@ -211,7 +214,7 @@ Status GlooCommunicator::failureReason() {
 
 Status GlooCommunicator::leaveLane(unsigned lane) {
   states[lane] = GlooLane::Idle;
-  // Who failed while the lane was busy has left it open.
+  // A failure while the lane was busy has left it open.
   Status reason = failureReason();
   if (!reason.ok())
     close(lane);
@@ -225,7 +228,7 @@ void GlooCommunicator::close(unsigned lane) {
   try {
     groups[lane]->closeConnections();
   } catch (const std::exception &) {
-    // What cannot be closed is closed already.
+    // A connection that cannot be closed is closed already.
   }
 }
 
@@ -237,11 +240,11 @@ Status GlooCommunicator::health() {
 void GlooCommunicator::abort(const Status &reason) { failEverywhere(abortStatus(reason)); }
 
 void GlooCommunicator::failEverywhere(const Status &cause) {
-  // Without a store the peers still see the connections end.
+  // If the store is gone, the peers still see the connections end.
   const Status own = abortStatus(cause);
   if (failureReason().ok())
     alarm.tell(own, kTellPatience, size() - numLost);
-  // What another rank told before stays the reason.
+  // A reason that another rank has told before stays the reason.
   const Status first = alarm.heard();
   fail(first.ok() || first.message() == own.message() ? cause : first);
 }

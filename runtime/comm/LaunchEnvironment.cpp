@@ -1,4 +1,4 @@
-//===- LaunchEnvironment.cpp - What launchers tell processes --------------===//
+//===- LaunchEnvironment.cpp - Environment variables of launchers ---------===//
 
 #include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
@@ -11,18 +11,18 @@ using namespace fsdp::rt;
 
 namespace {
 
-/// The variables of a launcher; null where it has none.
+/// The variables of a launcher; null for those that it does not have.
 struct Launcher {
   const char *name;
   const char *rank, *worldSize, *localRank;
   const char *localSize; // ranks on this host
   const char *hosts;     // number of hosts
-  const char *needed;    // set for ranks, where others have the rank variable too
-  const char *jobs[3];   // what tells its jobs apart
+  const char *needed;    // set only for ranks, if other processes have the rank variable, too
+  const char *jobs[3];   // identify its jobs
 };
 
-// torchrun sets the same variables as a person does. Slurm sets SLURM_PROCID for the script of a
-// job as well, which no step has started, and PMI_RANK for ranks of srun --mpi=pmi2.
+// torchrun sets the same variables as a user does. Slurm sets SLURM_PROCID also for the script of a
+// job, which is not part of a step, and PMI_RANK for ranks of srun --mpi=pmi2.
 constexpr Launcher kLaunchers[] = {
     {"environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", nullptr, nullptr, nullptr, {}},
     {"mpirun",
@@ -85,7 +85,7 @@ uint16_t portOfJob(const std::string &job) {
 
 } // namespace
 
-/// Rank, size and local rank from the variables of `launcher`, the rank of which is set.
+/// Reads rank, size and local rank from the variables of `launcher`, whose rank variable is set.
 static Status readRanks(const GetEnvironment &get, const Launcher &launcher,
                         LaunchEnvironment &result) {
   const char *size = valueOf(get, launcher.worldSize);
@@ -110,8 +110,8 @@ static Status readRanks(const GetEnvironment &get, const Launcher &launcher,
   return {};
 }
 
-/// A launcher that names no meeting place: on one host, loopback and a port that the job
-/// determines.
+/// Chooses the address for a launcher that names none: on one host, loopback and a port computed
+/// from the job.
 static Status choosePlace(const GetEnvironment &get, const Launcher &launcher,
                           LaunchEnvironment &result) {
   if (&launcher == kLaunchers)
@@ -167,7 +167,7 @@ fsdp::rt::readLaunchEnvironment(const GetEnvironment &get) {
   if (result.runId.empty() && launcher != kLaunchers)
     result.runId = "launcher-" + std::to_string(launcherProcess(launcher->rank));
 
-  // Who does not know it finds none of the run's keys.
+  // A process without the token finds none of the run's keys.
   if (const char *token = valueOf(get, "FSDP_RUN_TOKEN"))
     result.runId += (result.runId.empty() ? "token/" : "/token/") + std::string(token);
 

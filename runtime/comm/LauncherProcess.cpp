@@ -13,8 +13,8 @@
 
 using namespace fsdp::rt;
 
-/// True if process `pid` was started with `variable` set; false also if its environment is not ours
-/// to read.
+/// True if process `pid` was started with `variable` set; false also if its environment cannot be
+/// read.
 static bool startedWith(int pid, const std::string &variable) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
   for (std::string entry; std::getline(file, entry, '\0');)
@@ -51,7 +51,7 @@ static bool launches(const std::string &launcher, int pid) {
   auto begins = [&](std::initializer_list<const char *> names) {
     return std::ranges::any_of(names, [&](const char *begin) { return name.starts_with(begin); });
   };
-  if (launcher == "torchrun") // a Python program, which may have named itself
+  if (launcher == "torchrun") // a Python program, whose process name may be its own
     return begins({"python", "torchrun", "pt_elastic"});
   if (launcher == "mpirun")
     return begins({"mpirun", "mpiexec", "orte", "prte", "hydra"});
@@ -68,7 +68,7 @@ Status fsdp::rt::followLauncher(const LaunchEnvironment &environment) {
                                std::to_string(environment.rank) + " began")
                : Status();
   ProcessWatch watch(pid);
-  // The number may have been given to another process before the watch began.
+  // Checked again, since the id may have been reused before the watch began.
   if (launcherProcess(environment.rankVariable) != pid)
     return Status::error("the launcher, " + environment.launcher + " (pid " + std::to_string(pid) +
                          "), ended when rank " + std::to_string(environment.rank) + " began");
@@ -78,7 +78,7 @@ Status fsdp::rt::followLauncher(const LaunchEnvironment &environment) {
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, nullptr);
       watch.awaitEnd();
-      // The launcher's own end: nobody is left to whom an orderly one could be reported.
+      // The launcher is gone, so an orderly end could not be reported.
       kill(getpid(), SIGKILL);
     });
     pthread_setname_np(follower.native_handle(), "fsdp-follower");

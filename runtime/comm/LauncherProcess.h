@@ -9,20 +9,20 @@
 
 namespace fsdp::rt {
 
-/// The number of the nearest ancestor that was started without the environment variable
-/// `rankVariable`: the launcher, also where each rank runs in a wrapper of its own (a shell,
-/// timeout, numactl), which has the variable as its rank does.
+/// The process id of the nearest ancestor without the environment variable `rankVariable`: the
+/// launcher. A wrapper of a rank (a shell, timeout, numactl) has the variable, like the rank
+/// itself.
 int launcherProcess(const std::string &rankVariable);
 
-/// From now on this process is killed when its launcher ends, as its peers would be by the
-/// launcher: torchrun's agent, mpirun or its daemon, srun's step daemon. They are told from others
-/// by their names, as the parent of a process whose launcher has ended already is another one:
-/// then, if it is process 1, this returns an error. A rank that a person starts with a plain
-/// environment follows nobody: its shell may well leave (nohup).
+/// From now on this process is killed when its launcher ends: torchrun's agent, mpirun or its
+/// daemon, srun's step daemon. Launchers are recognized by name, since a process whose launcher has
+/// ended already has another parent; if that is process 1, this returns an error. A rank that a
+/// user starts with plain environment variables follows no process, since its shell may exit before
+/// it (nohup).
 ///
-/// A thread waits for the end of that process. The kernel's parent-death signal would do neither:
-/// it comes when the thread that has started the rank ends, and it is about the parent, which may
-/// be a wrapper.
+/// A thread waits for the end of the launcher. The kernel's parent-death signal cannot replace it:
+/// that signal comes when the thread that started the rank ends, and from the parent, which may be
+/// a wrapper.
 Status followLauncher(const LaunchEnvironment &environment);
 
 } // namespace fsdp::rt

@@ -12,7 +12,7 @@ using namespace fsdp::rt;
 
 Result<const fsdp_collectives *> fsdp::rt::loadCollectives(const std::string &path) {
   const std::string flag = "--collectives " + path + ": ";
-  // A bare name would be looked up in the system's folders.
+  // An absolute path, since a bare name would be searched in the system's folders.
   void *library = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return Status::error(flag + dlerror());
@@ -33,14 +33,14 @@ Result<const fsdp_collectives *> fsdp::rt::loadCollectives(const std::string &pa
 namespace {
 using OwnCollective = std::function<Status(Communicator &, const fsdp_collective &)>;
 
-/// One call of the library, which may outlive the collective that asked for it.
+/// One call of the library. It may outlive the collective that made it.
 struct LibraryCall {
   std::shared_ptr<Communicator> inner; // owns the memory that the library reads and writes
   fsdp_run_collective run;
   OwnCollective own;
   std::string lane;
   fsdp_collective collective;
-  Status ofInner = {}; // of the communicator, if the library asked for it
+  Status ofInner = {}; // of the communicator, if the library called it
 
   Status operator()();
 };
@@ -106,7 +106,7 @@ Status LibraryCall::operator()() {
   } catch (...) {
     return Status::error("it throws");
   }
-  // A failed peer is no fault of the library's.
+  // A failed peer is not the library's error.
   return ofInner.ok() ? Status::error(textOf(error, sizeof(error))) : ofInner;
 }
 
@@ -129,7 +129,7 @@ Status LibraryCommunicator::run(const char *kind, unsigned lane, fsdp_run_collec
   return status->ok() || status->abortedBy() ? *status : status->within(subject);
 }
 
-/// Without the ranks that meet, which run() fills in.
+/// A descriptor without the ranks that meet, which run() fills in.
 static fsdp_collective makeCollective(const void *input, void *output, size_t count,
                                       fsdp_dtype dtype) {
   fsdp_collective collective{};

@@ -7,10 +7,10 @@ using namespace fsdp::rt;
 
 namespace {
 
-/// Memory of all ranks; the last communicator to go frees it.
+/// Memory of all ranks; the last communicator frees it.
 struct LocalGroup {
   MappedMemory region;
-  std::vector<MappedMemory> arenas; // by rank; each written by its rank alone
+  std::vector<MappedMemory> arenas; // by rank; each written only by its rank
 };
 
 class LocalCommunicator final : public MemoryCommunicator {

@@ -13,16 +13,16 @@
 
 using namespace fsdp::rt;
 
-// A huge page needs one entry of the address translation cache where 512 ordinary pages need one
-// each. All advice here is a wish: nothing depends on it.
+// A huge page needs one TLB entry instead of 512. All madvise calls here are hints: nothing depends
+// on them.
 static constexpr size_t kHugePageBytes = size_t(2) << 20;
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 // Linux 6.1
 #endif
 
-/// Maps `bytes` at an address where a huge page may begin, if there is room for one. MAP_FAILED, as
-/// mmap.
+/// Maps `bytes` at an address aligned to huge pages, if the mapping is large enough for one.
+/// Returns MAP_FAILED on failure, as mmap.
 static void *mapAligned(size_t bytes, int flags, int file) {
   if (bytes < kHugePageBytes)
     return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
@@ -41,7 +41,7 @@ static void *mapAligned(size_t bytes, int flags, int file) {
     errno = error;
     return MAP_FAILED;
   }
-  // Give back what is around the mapping, in whole pages.
+  // Unmap the whole pages around the mapping.
   auto pageBytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   uintptr_t end = (aligned + bytes + pageBytes - 1) & ~(pageBytes - 1);
   if (aligned > begin)
@@ -83,15 +83,14 @@ Result<MappedMemory> MappedMemory::shared(const FileDescriptor &file, size_t byt
 
 void MappedMemory::makeHuge() const {
   size_t whole = length / kHugePageBytes * kHugePageBytes;
-  // There must be something to collapse.
+  // Touch the pages, so that there are pages to collapse.
   for (size_t offset = 0; offset < whole; offset += kHugePageBytes)
     *reinterpret_cast<volatile std::byte *>(address + offset) = std::byte(0);
   if (whole)
     madvise(address, whole, MADV_COLLAPSE);
 }
 
-// Whoever maps the file can rely on its size: a page that is cut off ends a process that touches
-// it.
+// The seals fix the file's size, since a process that touches a truncated page is killed.
 static constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Result<FileDescriptor> fsdp::rt::createMemoryFile(const char *purpose, size_t bytes) {
@@ -109,7 +108,7 @@ Result<FileDescriptor> fsdp::rt::openMemoryFile(int pid, int file, size_t bytes)
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
   const std::string what =
       "the shared memory of process " + std::to_string(pid) + " (" + path + ")";
-  // Not blocking, whatever it may be instead of memory.
+  // O_NONBLOCK: must not block if the file is not a memory file.
   FileDescriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!opened.valid())
     return systemError("cannot open " + what);

@@ -10,7 +10,7 @@
 
 namespace fsdp::rt {
 
-/// A file descriptor that is closed with it; -1 is none.
+/// Owns a file descriptor and closes it at the end; -1: none.
 class FileDescriptor {
 public:
   FileDescriptor() = default;
@@ -24,14 +24,15 @@ public:
 
   int get() const { return number; }
   bool valid() const { return number >= 0; }
-  /// The number, whose owner is the caller from now on.
+  /// Passes the descriptor's ownership to the caller.
   int release() { return std::exchange(number, -1); }
 
 private:
   int number = -1;
 };
 
-/// Zeroed pages; unmapped with this object. What is as large as a huge page begins where one may.
+/// Zeroed pages, unmapped with this object. A mapping of at least a huge page's size is aligned to
+/// huge pages.
 class MappedMemory {
 public:
   MappedMemory() = default;
@@ -46,11 +47,11 @@ public:
 
   /// Pages of this process alone, huge ones where the system has them.
   static Result<MappedMemory> anonymous(size_t bytes);
-  /// The pages of `file`, which is `bytes` long, shared with whoever maps it.
+  /// The pages of `file`, which is `bytes` long, shared with all processes that map it.
   static Result<MappedMemory> shared(const FileDescriptor &file, size_t bytes);
 
-  /// Makes huge pages of shared ones, all at once, where the system can. Only while nothing but
-  /// zeroes was written.
+  /// Turns shared pages into huge pages, all at once, if the system can. Allowed only while all
+  /// bytes are zero.
   void makeHuge() const;
 
   std::byte *begin() const { return address; }
@@ -62,13 +63,14 @@ private:
   size_t length = 0;
 };
 
-/// A file of `bytes` zeroes that has no name: it lives as long as a process has it open or mapped,
-/// so that nothing can be left behind. `purpose` is for people who look at /proc/<pid>/maps. Other
-/// users cannot open it; its size is sealed, so that nobody can take mapped pages away.
+/// A file of `bytes` zeroes without a name: it lives as long as a process has it open or mapped, so
+/// no file can be left behind. `purpose` appears in /proc/<pid>/maps. Other users cannot open the
+/// file. Its size is sealed, so no process can shrink it under a mapping.
 Result<FileDescriptor> createMemoryFile(const char *purpose, size_t bytes);
 
-/// Opens what process `pid` has open as `file`: a memory file of this user, made by
-/// createMemoryFile() with that many bytes. Errors name the process and what is not so.
+/// Opens the file that process `pid` has open as descriptor `file`. It must be a memory file of
+/// this user, made by createMemoryFile() with `bytes` bytes. Errors name the process and the
+/// violated condition.
 Result<FileDescriptor> openMemoryFile(int pid, int file, size_t bytes);
 
 } // namespace fsdp::rt

@@ -11,7 +11,8 @@
 
 using namespace fsdp::rt;
 
-// Below this, reducing everything on every rank beats reducing a part each and gathering the parts.
+// Below this size it is faster if every rank reduces everything than if each reduces a part and the
+// parts are gathered.
 static constexpr size_t kReduceInPartsBytes = size_t(64) << 10;
 
 MemoryCommunicator::MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
@@ -78,7 +79,7 @@ Status MemoryCommunicator::allGather(unsigned lane, const void *input, void *out
       std::memcpy(out, in, bytes);
     return {};
   }
-  // The peers read the input, not the output, so that the copy of it runs beside theirs.
+  // The peers read the input, not the output, so that this rank copies its block at the same time.
   return operation->descriptor.inArena ? gatherFromArenas(*operation, out, bytes)
                                        : gatherStaged(*operation, in, out, bytes);
 }
@@ -171,7 +172,7 @@ Status MemoryCommunicator::reduceStaged(const Operation &operation, const std::b
   auto dtype = static_cast<fsdp_dtype>(what.dtype);
   size_t element = elementBytes(dtype), block = count * element;
   const LaneRanks &ranks = scratch[operation.lane].ranks;
-  // A piece of every rank's block fits in the staging space.
+  // Portions are so large that one of every rank's block fits in the staging space.
   size_t stride = SharedRegion::kStagingBytes / ranks.size / 64 * 64, piece = stride / element;
   std::vector<const std::byte *> &inputs = scratch[operation.lane].inputs;
   size_t first = 0;
@@ -233,7 +234,7 @@ Status MemoryCommunicator::reduceEverywhere(const Operation &operation, std::byt
   return {};
 }
 
-/// Each rank reduces its part in place, then the parts are gathered in place.
+/// All-reduce in place: each rank reduces its part, then the parts are gathered.
 Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *data,
                                          size_t count) {
   size_t element = elementBytes(operation.descriptor.dtype);
@@ -276,7 +277,7 @@ Status MemoryCommunicator::broadcast(unsigned lane, void *data, size_t bytes, un
     if (ranks.index == root && length)
       std::memcpy(region.staging(lane, rank(), next), target + first, length);
     uint32_t round = publish(*operation);
-    // Everybody waits for everybody: that is what lets the halves of the staging space alternate.
+    // Every rank waits for all others, so that the halves of the staging space can alternate.
     if (Status status = awaitInputs(*operation, round); !status.ok())
       return status;
     if (ranks.index != root && length)

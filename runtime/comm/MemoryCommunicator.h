@@ -1,10 +1,10 @@
 //===- MemoryCommunicator.h - Collectives through common memory --*- C++ -*-===//
 //
-// What `local` and `shm` share: every rank sees the arenas and the staging space of all ranks. A
-// rank publishes its input, waits until the peers have published theirs, and reads them where they
-// are; a reduction is one pass over the inputs of all ranks. Inputs in the arena are read in place,
-// and the collective ends when all peers have read them. Other inputs are copied to staging space
-// piece by piece; its two halves alternate, so that nobody waits for readers.
+// The common base of `local` and `shm`: every rank sees the arenas and the staging space of all
+// ranks. A rank publishes its input, waits until the peers have published theirs, and reads them in
+// place; a reduction is one pass over the inputs of all ranks. An input in the arena is read there,
+// and the collective ends when all peers have read it. Other inputs are copied to staging space in
+// portions; its two halves alternate, so that writers need not wait for readers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,8 +35,8 @@ protected:
   MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
                      const CommunicatorOptions &options);
 
-  /// Tells the peers that this rank takes part in nothing any more. To be called first by the
-  /// destructor of the derived class, while the region is mapped.
+  /// Tells the peers that this rank has left. The destructor of the derived class must call this
+  /// first, while the region is mapped.
   void leave();
 
   /// Zeroed memory of `bytes` > 0 that the peers can map.
@@ -46,7 +46,7 @@ protected:
   /// Called when all ranks have mapped all arenas.
   virtual void arenasAreMapped() {}
   virtual bool isAlive(unsigned peer) = 0;
-  /// By a signal, as far as this can be told.
+  /// True if the peer is stopped by a signal, as far as this can be found out.
   virtual bool isStopped(unsigned peer) = 0;
   /// "rank 1 (pid 4711)", for messages.
   virtual std::string nameOf(unsigned rank) const = 0;
@@ -62,7 +62,7 @@ private:
     unsigned lane;
     CollectiveDescriptor descriptor;
     Clock::time_point begin;
-    size_t inputBytes; // of one that is in the arena
+    size_t inputBytes; // of an input in the arena
   };
 
   Result<Operation> begin(unsigned lane, CollectiveKind kind, size_t count,
@@ -83,17 +83,17 @@ private:
   uint32_t publish(const Operation &operation);
   Status awaitInput(const Operation &operation, uint32_t round, unsigned peer);
   Status awaitInputs(const Operation &operation, uint32_t round);
-  /// Ends a round whose inputs lie in arenas: when it returns, all peers have read this rank's.
+  /// Ends a round whose inputs are in arenas: returns when all peers have read this rank's input.
   Status finishReading(const Operation &operation, uint32_t round);
 
   Status await(const Operation &operation, Progress progress, uint32_t round, unsigned peer);
   Status lostPeer(const Operation &operation, Progress progress, uint32_t round);
-  /// Why a rank that waits for `peer` has waited in vain.
+  /// The error of a rank that has waited for `peer` in vain.
   Status latePeer(unsigned peer, Progress progress, Clock::duration waited);
   Status mismatch(const Operation &operation, unsigned peer, const CollectiveDescriptor &other);
   bool isAborted() const;
   Status abortedStatus() const;
-  /// The error of step `what` on this rank; it aborts the run, unless that is its cause.
+  /// The error of step `what` on this rank. Aborts the run, unless an abort caused the error.
   Status failed(const std::string &what, const Status &error);
   Status fail(const Operation &operation, const Status &cause);
   std::string describe(const Operation &operation) const;
@@ -102,7 +102,7 @@ private:
   std::vector<std::byte *> arenas; // by rank; empty until made
   size_t arenaBytes = 0;
 
-  /// What a lane's thread works with, apart from other lanes'.
+  /// Scratch data of a lane's thread.
   struct alignas(64) LaneScratch {
     LaneRanks ranks = {};
     uint32_t round = 0;

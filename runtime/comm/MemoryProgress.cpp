@@ -8,7 +8,7 @@
 
 using namespace fsdp::rt;
 
-// How often a rank that waits looks for aborts and dead peers.
+// Interval at which a waiting rank checks for aborts and dead peers.
 static constexpr std::chrono::milliseconds kCheckInterval{5};
 
 Result<MemoryCommunicator::Operation> MemoryCommunicator::begin(unsigned lane, CollectiveKind kind,
@@ -107,8 +107,8 @@ Status MemoryCommunicator::await(const Operation &operation, Progress progress, 
   }
 }
 
-/// Whoever has left or died before the round was reached will never reach it. One who has done so
-/// after it is no failure of this round.
+/// An error if a peer has left or died before it reached the round. A peer that did so afterwards
+/// is no failure of this round.
 Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progress, uint32_t round) {
   const LaneRanks &ranks = scratch[operation.lane].ranks;
   for (unsigned i = 0; i < ranks.size; ++i) {
@@ -119,12 +119,12 @@ Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progres
     bool left = region.rank(peer).left.load(std::memory_order_acquire) != 0;
     if (!left && isAlive(peer))
       continue;
-    // It may have got there just before it went.
+    // The peer may have reached the round just before it left.
     if (!left)
       left = region.rank(peer).left.load(std::memory_order_acquire) != 0;
     if (counter.reached(round))
       continue;
-    // What it gave up for came before it went.
+    // A peer that leaves after an abort has published the abort first.
     if (isAborted())
       return abortedStatus().of(describe(operation));
     return fail(operation,
@@ -135,7 +135,7 @@ Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progres
 
 Status MemoryCommunicator::latePeer(unsigned peer, Progress progress, Clock::duration waited) {
   const std::string wait = describeWait(rank(), waited, deadline);
-  // Whoever waits in vain may itself be waited for.
+  // The late peer may itself wait for a stopped rank.
   for (unsigned other = 0; other < size(); ++other)
     if (other != rank() && isStopped(other))
       return Status::aborted(other, nameOf(other) + " is stopped" + wait);
@@ -177,7 +177,7 @@ Status MemoryCommunicator::health() {
   if (isAborted())
     return abortedStatus();
   for (unsigned peer = 0; peer < size(); ++peer)
-    // Who is gone without having left has died.
+    // A peer that is gone without having left has died.
     if (peer != rank() && !isAlive(peer) &&
         region.rank(peer).left.load(std::memory_order_acquire) == 0)
       return isAborted() ? abortedStatus() : Status::aborted(peer, nameOf(peer) + " died");
@@ -191,7 +191,7 @@ Status MemoryCommunicator::failed(const std::string &what, const Status &error) 
   return error;
 }
 
-/// One rank's failure is everybody's: the others learn the reason at once.
+/// Aborts, so that all ranks fail and learn the reason at once.
 Status MemoryCommunicator::fail(const Operation &operation, const Status &cause) {
   abort(cause);
   return cause.of(describe(operation));

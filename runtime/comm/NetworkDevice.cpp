@@ -1,4 +1,4 @@
-//===- NetworkDevice.cpp - The network that gloo uses ---------------------===//
+//===- NetworkDevice.cpp - The network address for gloo -------------------===//
 
 #include "comm/NetworkDevice.h"
 #include "comm/MappedMemory.h"
@@ -21,7 +21,7 @@ Result<std::string> fsdp::rt::localAddressTowards(const std::string &host, uint1
   std::unique_ptr<addrinfo, void (*)(addrinfo *)> addresses(found, &freeaddrinfo);
   int error = 0;
   for (addrinfo *address = found; address; address = address->ai_next) {
-    // Connecting a datagram socket asks the routing table, no more.
+    // Connecting a datagram socket only consults the routing table.
     FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage own{};
     socklen_t length = sizeof(own);

@@ -1,4 +1,4 @@
-//===- NetworkDevice.h - The network that gloo uses --------------*- C++ -*-===//
+//===- NetworkDevice.h - The network address for gloo --------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_NETWORKDEVICE_H
 #define FSDP_RUNTIME_COMM_NETWORKDEVICE_H
@@ -10,8 +10,8 @@
 
 namespace fsdp::rt {
 
-/// The address of this host, as digits, from which it reaches `host`: that of the interface which
-/// the peers of a run can reach too. Sends nothing.
+/// The numeric address of this host from which it reaches `host`: the address of an interface that
+/// the peers of a run can reach, too. Sends nothing.
 Result<std::string> localAddressTowards(const std::string &host, uint16_t port);
 
 } // namespace fsdp::rt

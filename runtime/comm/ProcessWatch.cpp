@@ -1,4 +1,4 @@
-//===- ProcessWatch.cpp - Whether a process still runs --------------------===//
+//===- ProcessWatch.cpp - Watches whether a process still runs ------------===//
 
 #include "comm/ProcessWatch.h"
 
@@ -15,10 +15,10 @@
 using namespace fsdp::rt;
 
 namespace {
-/// What the kernel says of a process.
+/// The state of a process in /proc.
 struct ProcessState {
   char letter = 'X';
-  uint64_t startTime = 0; // in the kernel's ticks, plus 1; 0 if it does not run
+  uint64_t startTime = 0; // in the kernel's ticks, plus 1; 0 if the process does not run
 };
 } // namespace
 
@@ -28,7 +28,7 @@ static ProcessState stateOf(int pid) {
   char text[1024];
   size_t length = file ? std::fread(text, 1, sizeof(text) - 1, file.get()) : 0;
   text[length] = '\0';
-  // "pid (name) state …": the name may hold anything, even parentheses.
+  // "pid (name) state …": the name may contain any character, even parentheses.
   const char *end = std::strrchr(text, ')');
   char state;
   unsigned long long start;
@@ -49,7 +49,7 @@ ProcessWatch::ProcessWatch(int pid)
 bool ProcessWatch::isAlive() const {
   if (!handle.valid())
     return startTime != 0 && stateOf(pid).startTime == startTime;
-  // Readable once the process has ended.
+  // The pidfd is readable once the process has ended.
   pollfd query{handle.get(), POLLIN, 0};
   return poll(&query, 1, 0) != 1;
 }

@@ -1,4 +1,4 @@
-//===- ProcessWatch.h - Whether a process still runs -------------*- C++ -*-===//
+//===- ProcessWatch.h - Watches whether a process still runs -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_PROCESSWATCH_H
 #define FSDP_RUNTIME_COMM_PROCESSWATCH_H
@@ -9,22 +9,22 @@
 
 namespace fsdp::rt {
 
-/// Tells whether a process on this host still runs. One that has ended, but whose parent has not
-/// noticed yet, does not run; nor does another one that got its number later. Thread-safe.
+/// Tells whether a process on this host still runs. A zombie does not count as running, nor does a
+/// later process with the same id. Thread-safe.
 class ProcessWatch {
 public:
   /// Watches process `pid`, which runs now.
   explicit ProcessWatch(int pid);
 
   bool isAlive() const;
-  /// By a signal, or by a debugger.
+  /// True if the process is stopped by a signal or a debugger.
   bool isStopped() const;
   /// Returns when the process has ended.
   void awaitEnd() const;
 
 private:
   int pid;
-  FileDescriptor handle; // a pidfd; none where the kernel has no such thing
+  FileDescriptor handle; // a pidfd; none if the kernel does not support pidfds
   uint64_t startTime = 0;
 };
 

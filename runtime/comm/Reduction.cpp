@@ -13,7 +13,7 @@
 
 using namespace fsdp::rt;
 
-// Promises the compiler that no iteration reads what another one writes.
+// Tells the compiler that no iteration reads the results of another.
 #if defined(__clang__)
 #define FSDP_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -22,7 +22,7 @@ using namespace fsdp::rt;
 
 namespace {
 
-/// How elements of T are computed with: as `Wide`, into which widen() converts exactly, and from
+/// Arithmetic of elements of T: in the type `Wide`, to which widen() converts exactly, and from
 /// which narrow() rounds.
 template <typename T> struct Element {
   using Wide = T;
@@ -36,14 +36,14 @@ template <> struct Element<c10::Half> {
   static c10::Half narrow(float value) { return value; }
 };
 
-// c10::BFloat16 is a struct whose conversions branch: loops over it do not run in vectors.
+// c10::BFloat16 is a struct whose conversions branch, so loops over it are not vectorized.
 enum class BFloat16 : uint16_t {};
 template <> struct Element<BFloat16> {
   using Wide = float;
   static float widen(BFloat16 value) {
     return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
   }
-  /// To the nearest, ties to even; as c10's.
+  /// Rounds to nearest, ties to even, as c10 does.
   static BFloat16 narrow(float value) {
     uint32_t bits = std::bit_cast<uint32_t>(value);
     uint32_t rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16;
@@ -55,7 +55,7 @@ template <> struct Element<BFloat16> {
 struct Sum {
   template <typename T> static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
-      // Through 64 bits without a sign: overflow wraps, as in torch.
+      // Unsigned 64 bits, so that overflow wraps, as in torch.
       return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
     } else {
       return Element<T>::narrow(Element<T>::widen(a) + Element<T>::widen(b));
@@ -78,10 +78,10 @@ template <typename T> T divided(T a, double divisor) {
                               static_cast<typename Element<T>::Wide>(divisor));
 }
 
-// Partial results of a piece stay in the first-level cache.
+// Partial results of a portion stay in the first-level cache.
 constexpr size_t kPieceBytes = 8192;
 
-// Not inlined: that loses what __restrict says, and with it the vectors.
+// Not inlined, since inlining loses __restrict, and with it vectorization.
 template <typename T, typename Op>
 [[gnu::noinline]] void accumulate(T *__restrict partial, const T *__restrict next, size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -106,8 +106,8 @@ void reduceTyped(std::span<const std::byte *const> inputs, std::byte *output, si
   auto source = [&](size_t i) { return reinterpret_cast<const T *>(inputs[i]); };
   T *out = reinterpret_cast<T *>(output);
   unsigned size = static_cast<unsigned>(inputs.size());
-  // Element i of the output depends on element i of the inputs alone, so that loops may run in
-  // vectors even where the output is one of the inputs.
+  // Element i of the output depends only on element i of the inputs, so loops may be vectorized
+  // even if the output is one of the inputs.
   if (size == 2) {
     const T *a = source(0), *b = source(1);
     FSDP_INDEPENDENT_ITERATIONS

@@ -14,7 +14,7 @@ namespace {
 
 using Connected = Result<std::unique_ptr<Communicator>>;
 
-/// A rendezvous, in a thread of its own.
+/// A rendezvous in a thread of its own.
 struct Attempt {
   std::atomic<bool> allHaveCome{false};
   std::promise<Connected> result;
@@ -41,15 +41,16 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connect(const std::string &backe
   if (backend != "shm" && backend != "gloo")
     return Status::error("no communicator '" + backend +
                          "' between processes, expected shm or gloo");
-  // A rank alone needs to find nobody.
+  // A single rank needs no rendezvous.
   if (environment.worldSize == 1) {
     auto communicators = makeLocalCommunicators(1, options);
     if (communicators.empty())
       return Status::error("no memory for a communicator");
     return std::move(communicators[0]);
   }
-  // c10d bounds most of its waits, but neither those for a name server nor those for a store that
-  // takes a connection and says nothing. So it waits in a thread that is left behind then.
+  // c10d bounds most of its waits, but not waits for a name server or for a store that accepts a
+  // connection and does not answer. So the rendezvous runs in a thread, which is abandoned in that
+  // case.
   auto attempt = std::make_shared<Attempt>();
   std::future<Connected> result = attempt->result.get_future();
   try {

@@ -1,4 +1,4 @@
-//===- ServerSocket.cpp - Where the rendezvous is served -------------------===//
+//===- ServerSocket.cpp - The socket of the rendezvous server -------------===//
 
 #include "comm/ServerSocket.h"
 

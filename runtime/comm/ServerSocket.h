@@ -1,4 +1,4 @@
-//===- ServerSocket.h - Where the rendezvous is served -----------*- C++ -*-===//
+//===- ServerSocket.h - The socket of the rendezvous server --- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_SERVERSOCKET_H
 #define FSDP_RUNTIME_COMM_SERVERSOCKET_H
@@ -10,11 +10,12 @@
 
 namespace fsdp::rt {
 
-/// A TCP socket bound to `port` of the address that `host` names, for a server that is to be
-/// reached there only: a loopback address is not served to the network. None where the address
-/// cannot be told from here, and all interfaces have to be served: names other than localhost,
-/// which other hosts may resolve to another address of this host, and addresses that no interface
-/// has (of a proxy in front of it). An error says why the port cannot be had.
+/// A TCP socket bound to `port` of the address that `host` names, for a server that can be reached
+/// at that address only: a server on a loopback address is not visible to the network. None if the
+/// address cannot be decided here, so that all interfaces must be served: for names other than
+/// localhost, which other hosts may resolve to another address of this host, and for addresses that
+/// no interface has (of a proxy in front of this host). An error says why the port is not
+/// available.
 Result<FileDescriptor> bindWhereNamed(const std::string &host, uint16_t port);
 
 } // namespace fsdp::rt

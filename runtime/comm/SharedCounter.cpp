@@ -10,7 +10,8 @@
 
 using namespace fsdp::rt;
 
-// On a host whose cores all compute, a rank that spins takes time from the rank it waits for.
+// Few spins, since on a host whose cores are all busy, a spinning rank takes time from the rank
+// that it waits for.
 static constexpr int kSpins = 64;
 
 static void relax() {
@@ -36,8 +37,8 @@ bool SharedCounter::spinFor(uint32_t target) const {
 }
 
 void SharedCounter::sleepFor(uint32_t target, std::chrono::nanoseconds limit) {
-  // Announce first, look second; advance() writes first, looks second. So either this thread sees
-  // the new value, or advance() sees the sleeper.
+  // This thread announces itself, then reads the value; advance() writes the value, then reads the
+  // number of sleepers. So either this thread sees the new value, or advance() sees the sleeper.
   sleepers.fetch_add(1, std::memory_order_seq_cst);
   uint32_t seen = value.load(std::memory_order_seq_cst);
   if (static_cast<int32_t>(seen - target) < 0) {

@@ -10,8 +10,9 @@
 namespace fsdp::rt {
 
 /// A counter in memory that threads or processes share. One of them advances it, the others wait
-/// for it; what was written before an advance is visible to whoever has seen it. It wraps around:
-/// two values that are compared are less than 2^31 apart. All-zero memory is a counter at 0.
+/// for it; writes before an advance are visible to all who have seen the new value. The counter
+/// wraps around: values that are compared must be less than 2^31 apart. All-zero memory is a
+/// counter at 0.
 class alignas(64) SharedCounter {
 public:
   bool reached(uint32_t target) const {
@@ -31,8 +32,8 @@ public:
 
 private:
   std::atomic<uint32_t> value{0};
-  /// How many sleep, or are about to: without any, advance() makes no system call. A process that
-  /// is killed in its sleep leaves it too high, which costs time only.
+  /// The number of sleepers, including those about to sleep. If it is 0, advance() makes no system
+  /// call. A process that is killed in its sleep leaves the number too high, which costs time only.
   std::atomic<uint32_t> sleepers{0};
 };
 

@@ -1,8 +1,8 @@
 //===- SharedRegion.h - Memory through which ranks meet ----------*- C++ -*-===//
 //
-// The layout of the memory that all ranks of a `local` or `shm` communicator see: what they say
-// about themselves, their progress in every lane, and staging space for inputs that lie outside
-// the arenas. All-zero memory is the state before the first collective.
+// The layout of the memory that all ranks of a `local` or `shm` communicator see: the ranks' own
+// state, their progress in every lane, and staging space for inputs outside the arenas. All-zero
+// memory is the state before the first collective.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@ namespace fsdp::rt {
 
 enum class CollectiveKind : uint32_t { AllGather, ReduceScatter, AllReduce, Broadcast, Barrier };
 
-/// What a rank has issued; equal on all ranks of a collective, but for `offset`.
+/// The collective that a rank has issued; equal on all ranks that take part, except `offset`.
 struct CollectiveDescriptor {
   CollectiveKind kind;
   ReduceOp op;      // of reductions, else Sum
@@ -35,12 +35,12 @@ struct CollectiveDescriptor {
 struct LaneState {
   SharedCounter published; // the last round whose input this rank has made readable
   SharedCounter consumed;  // the last round in arenas whose inputs this rank has finished reading
-  /// By parity of the round. The entry of round n is rewritten in round n + 2, which a rank enters
-  /// when all ranks have published round n + 1, thus finished round n.
+  /// Indexed by the round's parity. The entry of round n is rewritten in round n + 2, which a rank
+  /// enters when all ranks have published round n + 1, and so have finished round n.
   CollectiveDescriptor descriptors[2];
 };
 
-/// What a rank says about itself.
+/// State that a rank publishes about itself.
 struct alignas(64) RankState {
   std::atomic<uint32_t> left; // 1: its communicator is destroyed
   int32_t pid;                // shm
@@ -48,7 +48,7 @@ struct alignas(64) RankState {
   uint64_t arenaBytes;        // 0: not made yet
 };
 
-/// The first abort: the rank, and what calls fail with from then on.
+/// The first abort: the rank that caused it, and the error of later calls.
 struct alignas(64) AbortState {
   static constexpr size_t kReasonBytes = 1024;
   enum : uint32_t { None = 0, Writing = 1, Done = 2 };
@@ -58,12 +58,12 @@ struct alignas(64) AbortState {
   char reason[kReasonBytes];
 };
 
-/// Whose memory this is: a random number that the run's ranks tell each other.
+/// Identifies the run that owns this memory: a random number that the run's ranks tell each other.
 struct alignas(64) RunState {
   uint64_t token;
 };
 
-/// A view of such memory.
+/// A view of the shared memory.
 class SharedRegion {
 public:
   /// Bytes of one half of a rank's staging space in a lane.
@@ -87,7 +87,7 @@ public:
   LaneState &lane(unsigned lane, unsigned rank) const {
     return reinterpret_cast<LaneState *>(base + lanesOffset(size))[lane * size + rank];
   }
-  /// Staging space of `rank` for rounds of the parity of `round`: what it wrote for round n is
+  /// Staging space of `rank` for rounds of the parity of `round`. The data of round n are
   /// overwritten in round n + 2 at the earliest.
   std::byte *staging(unsigned lane, unsigned rank, uint32_t round) const {
     return base + stagingOffset(size, numLanes) + rank * rankStagingBytes(numLanes) +

@@ -17,14 +17,15 @@ using namespace fsdp::rt;
 
 namespace {
 
-/// What each rank tells the others at the rendezvous.
+/// Each rank's message to the others at the rendezvous.
 struct Introduction {
   std::string host;     // for people
-  std::string identity; // equal where processes see each other's numbers and memory
+  std::string identity; // equal for processes that see each other's ids and memory
   int pid = 0;
   int regionFile = -1; // of rank 0: a file descriptor of that process
-  uint64_t token = 0;  // of rank 0: what the region holds, so that no other run's is taken for it
-  uint64_t lanes = 0;  // fingerprintOf(), as the region has room for
+  // Of rank 0: the region's token, which distinguishes it from other runs' regions.
+  uint64_t token = 0;
+  uint64_t lanes = 0; // fingerprintOf() the lanes for which the region has room
 
   std::string text() const {
     return host + " " + identity + " " + std::to_string(pid) + " " + std::to_string(regionFile) +
@@ -72,7 +73,8 @@ private:
   }
 
   Result<std::byte *> mapArena(unsigned peer, size_t bytes) override {
-    // Who it is was said at the rendezvous, not in memory that it can write.
+    // The peer's process id comes from the rendezvous, not from memory that other processes can
+    // write.
     Result<FileDescriptor> file = openMemoryFile(pids[peer], region.rank(peer).arenaFile, bytes);
     if (!file.ok())
       return file.status();
@@ -112,7 +114,7 @@ static std::string wordOf(const char *path) {
   return word.empty() ? "-" : word;
 }
 
-/// Where a symbolic link of /proc points; "-" if it cannot be read.
+/// The target of a symbolic link in /proc; "-" if it cannot be read.
 static std::string linkOf(const char *path) {
   char target[PATH_MAX];
   ssize_t length = readlink(path, target, sizeof(target));
@@ -196,7 +198,8 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
   }
   std::unique_ptr<Communicator> communicator =
       std::make_unique<ShmCommunicator>(rank, ranks, std::move(*memory), options);
-  // After this all ranks have mapped the region, and need the store and rank 0's file no more.
+  // After this barrier all ranks have mapped the region, and the store and rank 0's file are not
+  // needed any more.
   if (Status status = communicator->barrier(kControlLane); !status.ok())
     return status;
   return communicator;

@@ -1,6 +1,6 @@
 //===- StandardLanes.h - Lanes of runs without a plan ------------*- C++ -*-===//
 //
-// For measurements and tests: the lanes that a step of one mesh has.
+// The lanes of a step on one mesh, for measurements and tests.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +14,10 @@ namespace fsdp::rt {
 inline constexpr unsigned kGatherLane = kControlLane + 1, kReduceLane = kControlLane + 2,
                           kReplicateLane = kControlLane + 3, kChunkLane = kControlLane + 4;
 
-/// Of a run of `size` ranks. The ranks of one replica, which have consecutive numbers, meet on the
-/// gather lane and on the reduce lane. Ranks that hold the same shard meet on the replicate lane,
-/// if there are several replicas, and each `chunkRanks` neighbours on the chunk lane, if that is
-/// not 1.
+/// The lanes of a run with `size` ranks. The ranks of one replica, which have consecutive numbers,
+/// meet on the gather lane and on the reduce lane. If there are several replicas, ranks that hold
+/// the same shard meet on the replicate lane. If `chunkRanks` is not 1, each `chunkRanks`
+/// neighbours meet on the chunk lane.
 inline std::vector<LaneShape> standardLanes(unsigned size, unsigned replicas = 1,
                                             unsigned chunkRanks = 1) {
   unsigned shards = size / replicas;

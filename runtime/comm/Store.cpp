@@ -16,8 +16,8 @@
 
 using namespace fsdp::rt;
 
-/// c10d writes stack traces to stderr for what it also throws, and what becomes a Status here. They
-/// are there for those who ask with torch's own variable.
+/// Silences torch's log: c10d writes stack traces to stderr for exceptions, which become a Status
+/// here. torch's own environment variable turns the log on again.
 static void quietTorchLog() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL"))
     c10::initLogging();
@@ -33,11 +33,11 @@ struct Store::Implementation {
   std::string place;
   milliseconds timeout{};
   Clock::time_point deadline; // of meet()
-  // Calls that hang keep it: after them nothing is left to be done with it.
+  // Calls that hang share ownership, and are the last to use it.
   c10::intrusive_ptr<c10d::Store> store;
-  BoundedCalls calls; // last: it ends before what it uses
+  BoundedCalls calls; // last member: it ends before the members that it uses
 
-  /// What `call` makes of the store. Throws what c10d throws, also if that takes too long.
+  /// The result of `call` on the store. Throws c10d's exceptions, also if the call takes too long.
   template <typename Call> auto ask(Call call, milliseconds patience) {
     auto answer = calls.ask([store = store, call] { return call(*store); }, patience);
     if (!answer)
@@ -112,7 +112,7 @@ Status Store::meet() {
     keys.push_back(keyOf(rank));
   std::string error;
   try {
-    // c10d takes a timeout of 0 for none.
+    // At least 1 ms, since c10d takes a timeout of 0 for no timeout.
     auto left = std::max(std::chrono::ceil<milliseconds>(implementation->deadline - Clock::now()),
                          milliseconds(1));
     implementation->ask(
@@ -141,7 +141,7 @@ Status Store::meet() {
                          std::to_string(implementation->worldSize) + " ranks at " +
                          implementation->place + " before all had come: " + error);
   }
-  if (missing.empty()) // the last came just now
+  if (missing.empty()) // the last rank came just now
     return {};
   return Status::error(listRanks(missing) + " did not come to the rendezvous of " +
                        std::to_string(implementation->worldSize) + " ranks at " +

@@ -11,15 +11,15 @@ class Store;
 
 namespace fsdp::rt {
 
-/// A c10d TCPStore, whose errors are values. Keys are those of one run: a prefix tells runs and
-/// restarts apart that share a store. Thread-safe. c10d waits for the server's answers without
-/// bound; here all calls but connect() and those on native() are bounded, also if the server hangs.
+/// A c10d TCPStore with errors as values. A prefix of the keys separates runs and restarts that
+/// share a store. Thread-safe. c10d waits for the server's answers without bound; here all calls
+/// but connect() and those on native() are bounded, also if the server hangs.
 class Store {
 public:
-  /// Connects to the launcher's store or, without one, to that of rank 0, which serves it as long
-  /// as its object lives, where MASTER_ADDR says (ServerSocket.h). `timeout` bounds connect() and
-  /// meet() together, and each set() and get(), but a server that takes connections and does not
-  /// answer is waited for without bound in connect().
+  /// Connects to the launcher's store or, if it has none, to the store of rank 0 at MASTER_ADDR
+  /// (ServerSocket.h), which lives as long as rank 0's object. `timeout` bounds connect() and
+  /// meet() together, and each set() and get(). Exception: connect() waits without bound for a
+  /// server that accepts connections and does not answer.
   static Result<std::unique_ptr<Store>> connect(const LaunchEnvironment &environment,
                                                 std::chrono::milliseconds timeout);
   ~Store();
@@ -31,10 +31,10 @@ public:
   /// The value of `key`; waits until it is set.
   Result<std::string> get(const std::string &key);
 
-  /// For process groups, and for what asks in a thread of its own (Alarm.h).
+  /// The c10d store, for process groups and for callers with a thread of their own (Alarm.h).
   c10d::Store &native();
 
-  /// Where `environment` says that ranks meet, and who says so, for messages.
+  /// The address at which ranks meet by `environment`, and its source, for messages.
   static std::string place(const LaunchEnvironment &environment);
   /// "within 1.5 s"
   static std::string within(std::chrono::milliseconds timeout);

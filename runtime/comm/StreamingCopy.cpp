@@ -1,4 +1,4 @@
-//===- StreamingCopy.cpp - Copies of more than a cache ---------------------===//
+//===- StreamingCopy.cpp - Copies that bypass the caches ------------------===//
 
 #include "comm/StreamingCopy.h"
 
@@ -14,7 +14,7 @@ using namespace fsdp::rt;
 #if defined(__x86_64__)
 static constexpr size_t kLineBytes = 64, kAheadBytes = 2048;
 
-/// Whole lines to an address that is a multiple of a line.
+/// Copies whole cache lines to an aligned address.
 static void copyLines(std::byte *to, const std::byte *from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kLineBytes) {
     _mm_prefetch(reinterpret_cast<const char *>(from + i + kAheadBytes), _MM_HINT_T0);
@@ -24,7 +24,7 @@ static void copyLines(std::byte *to, const std::byte *from, size_t bytes) {
     for (int part = 0; part < 4; ++part)
       _mm_stream_si128(reinterpret_cast<__m128i *>(to + i) + part, line[part]);
   }
-  // Such stores are ordered with no others, not even with a release.
+  // Streaming stores are not ordered with other stores, not even by a release.
   _mm_sfence();
 }
 

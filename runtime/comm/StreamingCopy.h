@@ -1,4 +1,4 @@
-//===- StreamingCopy.h - Copies of more than a cache -------------*- C++ -*-===//
+//===- StreamingCopy.h - Copies that bypass the caches -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_COMM_STREAMINGCOPY_H
 #define FSDP_RUNTIME_COMM_STREAMINGCOPY_H
@@ -7,8 +7,8 @@
 
 namespace fsdp::rt {
 
-/// Copies from which on the destination is written past the caches: most of it would be gone from
-/// them before it is read, and memory need not be read before it is overwritten.
+/// Copies of at least this size bypass the caches when they write: most of the destination would be
+/// evicted before it is read, and memory need not be read before it is overwritten.
 inline constexpr size_t kStreamingCopyBytes = size_t(4) << 20;
 
 /// As memcpy(): the ranges do not overlap. What is written is visible to other threads and

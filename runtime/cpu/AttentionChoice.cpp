@@ -1,4 +1,4 @@
-//===- AttentionChoice.cpp - Which kernel computes attention ---------------===//
+//===- AttentionChoice.cpp - Chooses the kernel of an attention -----------===//
 
 #include "cpu/AttentionChoice.h"
 #include "cpu/GemmChoice.h"
@@ -79,7 +79,7 @@ std::optional<AttentionCall> AttentionCall::of(const c10::OperatorHandle &op,
   operands.query = query.const_data_ptr<float>();
   operands.key = key.const_data_ptr<float>();
   operands.value = value.const_data_ptr<float>();
-  // Backward reads these two.
+  // The backward reads these two.
   operands.output = const_cast<float *>(output.const_data_ptr<float>());
   operands.logSumExp = const_cast<float *>(logSumExp.const_data_ptr<float>());
   if (!call.isBackward)

@@ -1,8 +1,8 @@
-//===- AttentionChoice.h - Which kernel computes attention -------*- C++ -*-===//
+//===- AttentionChoice.h - Chooses the kernel of an attention - -*- C++ -*-===//
 //
-// FlashAttention takes the place of torch's operator for attention on a CPU, or of its backward,
-// where it gives the same bits in less time: like products of matrices (GemmChoice.h), each
-// distinct call of a plan is tried on random numbers.
+// FlashAttention replaces torch's operator for attention on a CPU, or its backward, where it gives
+// the same bits in less time. As for matrix products (GemmChoice.h), each distinct call of a plan
+// is tried on random data.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@
 
 namespace fsdp::rt {
 
-/// The attention that a call of `op` computes into `results`, if it is one that FlashAttention can
-/// take: fp32, no dropout, no mask.
+/// The attention that a call of `op` computes into `results`, if FlashAttention can compute it:
+/// fp32, no dropout, no mask.
 struct AttentionCall {
   bool isBackward = false;
   AttentionShape shape;
@@ -36,7 +36,7 @@ struct AttentionCall {
 /// Chooses a kernel for each call, once per shape.
 class AttentionChooser {
 public:
-  /// `threads`: of an operator.
+  /// `threads`: number of threads of an operator.
   explicit AttentionChooser(int threads) : threads(threads) {}
 
   /// The kernel for `call` of `op` with `arguments`, or none: torch's operator.

@@ -1,7 +1,7 @@
-//===- Avx512.h - What the kernels for AVX-512 share -------------*- C++ -*-===//
+//===- Avx512.h - Helpers of the AVX-512 kernels -------------- -*- C++ -*-===//
 //
-// Functions are compiled for AVX-512 one by one: the rest of the runtime runs on any processor.
-// On other architectures there is nothing but the width.
+// Functions are compiled for AVX-512 one by one: the rest of the runtime runs on any processor. On
+// other architectures this header has only the vector width.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +11,7 @@
 #include "cpu/Capability.h"
 
 namespace fsdp::rt {
-/// fp32 numbers in a vector, and in a cache line.
+/// Number of fp32 elements in a vector, and in a cache line.
 constexpr int64_t kLanes = 16;
 } // namespace fsdp::rt
 
@@ -39,7 +39,7 @@ FSDP_INLINE void prefetch(const float *address) {
   _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0);
 }
 
-/// The first `count` lanes, of which there are 1 to 16 or more.
+/// A mask of the first `count` lanes; `count` is at least 1, and from 16 on the mask has all lanes.
 FSDP_AVX512 FSDP_INLINE __mmask16 maskOf(int64_t count) {
   return count >= kLanes ? __mmask16(0xffff) : __mmask16((1u << count) - 1);
 }

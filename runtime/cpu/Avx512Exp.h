@@ -1,8 +1,8 @@
 //===- Avx512Exp.h - The exponentials of torch's kernels ---------*- C++ -*-===//
 //
-// The two that torch's vectors of 16 fp32 numbers have: exp, which is SLEEF's expf with an error of
-// at most 1 ulp, and exp_u20, which is faster. For each of the 2^32 arguments that is a number the
-// bits are those of torch 2.11.
+// The two exponentials of torch's vectors of 16 fp32 elements: exp, which is SLEEF's expf with an
+// error of at most 1 ulp, and exp_u20, which is faster. For each of the 2^32 arguments that is not
+// a NaN the bits are those of torch 2.11.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,7 +60,7 @@ FSDP_AVX512 FSDP_INLINE Vector fastExp(Vector x) {
   p = _mm512_fmadd_ps(r, p, vectorOf(0.499991506f));
   p = _mm512_fmadd_ps(r, p, vectorOf(0.999999701f));
   p = _mm512_fmadd_ps(r, p, vectorOf(1));
-  // 2^(n - 1), times 2 at the end: 2^128 is no number.
+  // 2^(n - 1), times 2 at the end, since 2^128 is not representable.
   Vector power = powerOf2(_mm512_sub_epi32(n, _mm512_set1_epi32(1)));
   power = _mm512_mask_mov_ps(power, isTooSmall, _mm512_setzero_ps());
   return _mm512_mul_ps(_mm512_mul_ps(p, power), vectorOf(2));

@@ -1,4 +1,4 @@
-//===- BlockedGemm.cpp - Products of fp32 matrices for AVX-512 -------------===//
+//===- BlockedGemm.cpp - fp32 matrix products with AVX-512 ----------------===//
 
 #include "cpu/BlockedGemm.h"
 #include "cpu/GemmPacking.h"
@@ -15,7 +15,7 @@ static constexpr int64_t kBlockColumns = 11 * kTileColumns; // of B, packed at a
 static constexpr int64_t kBlockRows = 8 * kTileRows;        // of A, packed at a time
 
 #if defined(__x86_64__)
-// What is prefetched before it is used.
+// Prefetch distances.
 static constexpr int64_t kRowsAhead = 8;         // of B, or columns of A that are read as such
 static constexpr int64_t kColumnsAhead = 32;     // of rows of A
 static constexpr int64_t kColumnsBeforeEnd = 64; // of a tile, for C
@@ -25,9 +25,9 @@ static constexpr int64_t kColumnsBeforeEnd = 64; // of a tile, for C
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A panel of kTileRows rows of A and one of kTileColumns columns of B, packed or where they are.
-/// `aStride` is from a row of A to the next if A is read by rows, else from column to column; the
-/// elements of a row, or of a column, are neighbours. `bStride` is from row to row.
+/// A panel of kTileRows rows of A and one of kTileColumns columns of B, packed or in place.
+/// `aStride` is the distance between rows of A if A is read by rows, else between columns; the
+/// elements of a row, or of a column, are adjacent. `bStride` is the distance between rows.
 struct Panels {
   const float *a;
   int64_t aStride;
@@ -37,7 +37,7 @@ struct Panels {
 
 /// The next column of A and the next row of B.
 template <int Rows, int Vectors, bool ByRows> struct Cursor {
-  // Three rows each: more addresses than these do not fit in registers.
+  // One pointer for each three rows: more addresses do not fit in registers.
   static constexpr int kPointers = ByRows ? (Rows + 2) / 3 : 1;
   std::array<const float *, kPointers> a;
   int64_t aStride;
@@ -52,7 +52,7 @@ template <int Rows, int Vectors, bool ByRows> struct Cursor {
 
   const float *row(int i) const { return a[i / 3] + i % 3 * aStride; }
 
-  /// Adds the products of a column of A and a row of B.
+  /// Adds the products of one column of A and one row of B.
   FSDP_AVX512 [[gnu::always_inline]] void addProducts(Vector (&sum)[Rows][Vectors]) {
     Vector values[Vectors];
 #pragma GCC unroll 8
@@ -95,7 +95,7 @@ template <int Rows, int Vectors, bool ByRows> struct Cursor {
 
 // All loops over a tile are unrolled, so that the sums stay in registers.
 
-/// What the sums of a block are added to.
+/// To what the sums of a block are added.
 enum class AddTo { Nothing, Zero, C };
 
 /// Computes `Rows` rows of a tile of `Vectors` vectors; `mask` are the lanes of the last vector.
@@ -109,8 +109,9 @@ FSDP_AVX512 static void computeTile(const Panels &panels, float *c, int64_t stri
 #pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j)
       sum[i][j] = _mm512_setzero_ps();
-  // C comes from far away, but not too early: a panel of B is larger than the first-level cache.
-  // One line at a time, so that B, which comes from near, need not queue.
+  // C is prefetched from memory, but not too early, since a panel of B is larger than the
+  // first-level cache. One line at a time, so that loads of B, which is in a near cache, do not
+  // queue behind it.
   const int64_t early = std::max<int64_t>(depth - kColumnsBeforeEnd, 0);
   const int64_t lines = std::min<int64_t>(Rows * Vectors, depth - early);
   cursor.addProducts(sum, early);
@@ -143,8 +144,8 @@ using TileKernel = void (*)(const Panels &, float *, int64_t, int64_t, AddTo, __
 static constexpr TileKernel kTileKernels[2][kTileRows][kTileVectors] = {FSDP_ROWS(false),
                                                                         FSDP_ROWS(true)};
 
-/// Multiplies a panel of A with the packed panels of B of a block of `columns` columns, and
-/// adds the products to what `addTo` says, into the rows of C at `c`. Fetches what comes next
+/// Multiplies a panel of A with the packed panels of B for a block of `columns` columns, adds the
+/// products as `addTo` says, and writes the rows of C at `c`. Prefetches the next operands
 /// meanwhile.
 static void multiplyPanel(Panels panels, bool readsByRows, float *c, int64_t stride, int64_t rows,
                           int64_t columns, int64_t depth, AddTo addTo, BlockLines &linesOfA,
@@ -170,11 +171,11 @@ static bool stayInCache(int64_t count, int64_t stride) {
 bool BlockedGemm::isSupported() { return hasAvx512(); }
 
 void BlockedGemm::runPart(const GemmOperands &operands, const Part &part, float *workspace) const {
-  // Blocks of columns as equal as whole tiles allow.
+  // Blocks of columns are as equal as whole tiles allow.
   const int64_t blocks = (part.columns + kBlockColumns - 1) / kBlockColumns;
   const int64_t blockColumns = roundUp((part.columns + blocks - 1) / blocks, kTileColumns);
   const int64_t panels = (part.rows + kTileRows - 1) / kTileRows;
-  // A is read where it is, if its elements are neighbours in either direction.
+  // A is read in place if its elements are adjacent in one direction.
   const bool readsByRows = shape.a.column == 1;
   const bool packsA =
       !readsByRows && (shape.a.row != 1 || !stayInCache(std::min(depth, shape.k), shape.a.column));
@@ -207,7 +208,7 @@ void BlockedGemm::runPart(const GemmOperands &operands, const Part &part, float 
                             : addsToZero           ? AddTo::Zero
                                                    : AddTo::Nothing;
         packB(blockOfB(k, j), count, columns, packedB);
-        // What comes next: of B the next block, of A the next panel.
+        // The next operands: the next block of B, the next panel of A.
         int64_t nextK = k + depth < shape.k ? k + depth : 0;
         int64_t nextJ = nextK ? j : j + blockColumns;
         int64_t tiles = (columns + kTileColumns - 1) / kTileColumns;
@@ -252,7 +253,7 @@ BlockedGemm::BlockedGemm(const GemmShape &shape, GemmOrder order, int threads)
       parts(static_cast<int>(std::clamp<int64_t>(
           std::max(shape.m / kBlockRows, shape.n / kTileColumns), 1, threads))) {}
 
-/// Cuts the longer side of C in whole tiles.
+/// The part of thread `index`: the longer side of C is cut in whole tiles.
 BlockedGemm::Part BlockedGemm::partOf(int index) const {
   bool byRows = shape.m / kBlockRows >= shape.n / kTileColumns;
   int64_t length = byRows ? shape.m : shape.n;
@@ -261,7 +262,7 @@ BlockedGemm::Part BlockedGemm::partOf(int index) const {
   return byRows ? Part{first, count, 0, shape.n} : Part{0, shape.m, first, count};
 }
 
-/// Of one part, in floats: whole cache lines.
+/// Workspace of one part, in floats, rounded up to cache lines.
 static int64_t partWorkspace(int64_t depth) {
   return roundUp((kBlockColumns + kBlockRows) * depth, kLanes);
 }

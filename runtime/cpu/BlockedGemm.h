@@ -1,11 +1,11 @@
-//===- BlockedGemm.h - Products of fp32 matrices for AVX-512 -----*- C++ -*-===//
+//===- BlockedGemm.h - fp32 matrix products with AVX-512 ------ -*- C++ -*-===//
 //
 // A packed, blocked matrix product after Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (ACM TOMS 34(3), 2008), whose order of additions is a parameter: an element of
 // the product is a sum over blocks of `depth` along k. Each block is one chain of fused
-// multiply-adds from zero, in order of k, and the blocks are added one after another, to zero or to
-// the first one: a sum that vanishes below zero is -0, and 0 after an addition to zero. BLAS
-// libraries add like this as well, each in an order of its own; in equal orders the results are
+// multiply-adds from zero, in order of k, and the blocks are added one after another, either to
+// zero or to the first block: a sum of -0 stays -0 in the second case and becomes 0 in the first.
+// BLAS libraries add in the same way, each in an order of its own; in equal orders the results are
 // equal bit for bit.
 //
 //===----------------------------------------------------------------------===//
@@ -19,7 +19,8 @@
 
 namespace fsdp::rt {
 
-/// Where element (i, j) of matrix `b` of a batch is, in elements from the address of the first one.
+/// Strides of element (i, j) of matrix `b` of a batch, in elements from the address of the first
+/// one.
 struct MatrixStrides {
   int64_t batch = 0, row = 0, column = 0;
   auto operator<=>(const MatrixStrides &) const = default;
@@ -51,7 +52,7 @@ struct GemmOrder {
   bool addsToZero = true;
 };
 
-/// A product of one shape. Immutable; the threads of its operators share the work, which does not
+/// A matrix product of one shape. Immutable. The operators' threads share the work, which does not
 /// change the result.
 class BlockedGemm {
 public:

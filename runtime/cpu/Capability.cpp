@@ -1,4 +1,4 @@
-//===- Capability.cpp - Which instructions kernels may use ----------------===//
+//===- Capability.cpp - The instruction set that kernels may use ----------===//
 
 #include "cpu/Capability.h"
 

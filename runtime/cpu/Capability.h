@@ -1,4 +1,4 @@
-//===- Capability.h - Which instructions kernels may use ---------*- C++ -*-===//
+//===- Capability.h - The instruction set that kernels may use -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CAPABILITY_H
 #define FSDP_RUNTIME_CAPABILITY_H
@@ -9,8 +9,8 @@ namespace fsdp::rt {
 
 enum class Capability : uint8_t { Portable, Avx2, Avx512 };
 
-/// What the processor has, and no more than torch's own kernels use: ATEN_CPU_CAPABILITY, by which
-/// torch is told to use less, holds for all.
+/// The processor's instruction set, limited to the one that torch's own kernels use:
+/// ATEN_CPU_CAPABILITY, which limits torch, limits the runtime's kernels, too.
 Capability capability();
 
 } // namespace fsdp::rt

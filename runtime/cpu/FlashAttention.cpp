@@ -1,4 +1,4 @@
-//===- FlashAttention.cpp - Attention in fp32 for AVX-512 ------------------===//
+//===- FlashAttention.cpp - fp32 attention with AVX-512 -------------------===//
 
 #include "cpu/FlashAttention.h"
 #include "cpu/Avx512Exp.h"
@@ -12,9 +12,10 @@
 
 using namespace fsdp::rt;
 
-/// Torch visits keys in blocks of so many and rescales between them; here there is one block.
+/// Torch processes keys in blocks of this size and rescales between them; this kernel supports one
+/// block.
 static constexpr int64_t kMostKeys = 512;
-/// Rows of a product that are computed at a time, in registers, 2 vectors wide.
+/// Rows of a product that are computed at a time, in registers, each 2 vectors wide.
 static constexpr int64_t kTileRows = 8;
 
 int64_t FlashAttention::queryBlock(int64_t queries) {
@@ -33,8 +34,8 @@ FlashAttention::FlashAttention(const AttentionShape &shape, bool isBackward,
 /// Floats for one pair of batch and key head.
 static int64_t workspaceOfHead(const AttentionShape &shape, bool isBackward) {
   int64_t panel = shape.keys * shape.headSize, block = FlashAttention::queryBlock(shape.queries);
-  // Keys and values once each by rows and by columns; rows of scores; backward also gradients of
-  // scores, and scaled queries.
+  // Copies of keys and values, by rows or by columns; rows of scores; for the backward also
+  // gradients of scores, and scaled queries.
   return isBackward ? 3 * panel + 2 * block * shape.keys + block * shape.headSize
                     : 2 * panel + kTileRows * (shape.keys + shape.headSize);
 }
@@ -151,7 +152,7 @@ FSDP_AVX512 static void copyTransposed(const float *from, int64_t stride, int64_
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers for which leaving out what is masked changes nothing
+// Operands for which skipping masked elements changes nothing
 //===----------------------------------------------------------------------===//
 
 /// The bits of the greatest absolute value; those of a NaN are greater than infinity's.
@@ -182,8 +183,8 @@ bool FlashAttention::isTame(const AttentionOperands &operands) const {
   auto greatest = [&](const float *data, const HeadStrides &strides, int64_t heads, int64_t rows) {
     return fromBits(greatestBits(data, strides, s.batch, heads, rows, s.headSize));
   };
-  // Far below overflow, for sums over a head or over all keys and queries. Comparisons with NaN
-  // are false.
+  // Far below overflow, also for sums over a head or over all keys and queries. Comparisons with
+  // NaN are false.
   constexpr float kTame = 1e30f;
   float query = greatest(operands.query, s.query, s.queryHeads, s.queries);
   float key = greatest(operands.key, s.key, s.keyHeads, s.keys);
@@ -211,7 +212,7 @@ bool FlashAttention::isTame(const AttentionOperands &operands) const {
 // Forward
 //===----------------------------------------------------------------------===//
 
-/// The sum of all lanes, halves upon halves.
+/// The sum of all lanes, by repeated halving.
 FSDP_AVX512 FSDP_INLINE float sumOf(Vector v) {
   v = _mm512_add_ps(v, _mm512_shuffle_f32x4(v, v, 0x4e));
   v = _mm512_add_ps(v, _mm512_shuffle_f32x4(v, v, 0xb1));
@@ -220,8 +221,8 @@ FSDP_AVX512 FSDP_INLINE float sumOf(Vector v) {
   return _mm512_cvtss_f32(v);
 }
 
-/// Turns a row of products into exp(scale * product - greatest) for those `visible`, and into zeros
-/// up to a whole vector. Returns the sum; sets `greatest`.
+/// Replaces the first `visible` products of a row by exp(scale * product - greatest), and the rest
+/// of the last vector by zeros. Returns the sum; sets `greatest`.
 FSDP_AVX512 static float exponentialsOf(float *row, int64_t visible, float scale, float &greatest) {
   const Vector scales = _mm512_set1_ps(scale);
   const Vector lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
@@ -276,8 +277,8 @@ void FlashAttention::runForward(const AttentionOperands &operands, int64_t batch
         sum[i] = exponentialsOf(row, own, s.scale, greatest[i]);
         std::fill(row + (own + kLanes - 1) / kLanes * kLanes, row + vectors * kLanes, 0.0f);
       }
-      // What is masked would add zeros, and so would change no more than the sign of a sum that is
-      // zero; but that is added to zero.
+      // Masked elements would add zeros, which can change only the sign of a zero sum; and that sum
+      // is added to zero.
       multiply<Access::Rows>(
           {scores, s.keys, values, size, sums, size, 0, visible, keyDepth, false}, rows,
           headVectors);
@@ -303,8 +304,9 @@ FSDP_AVX512 static float dotProduct(const float *x, const float *y, int64_t coun
   return sumOf(sum);
 }
 
-/// Turns a row of scores into exp(score - normalizer), and a row of gradients of those into
-/// gradients of scores; both into zeros up to a whole vector after the `visible` ones.
+/// Replaces a row of scores by exp(score - normalizer), and a row of gradients of these by
+/// gradients of scores; after the `visible` elements both are filled with zeros up to a whole
+/// vector.
 FSDP_AVX512 static void differentiate(float *scores, float *gradients, int64_t visible,
                                       float normalizer, float mean) {
   const Vector normalizers = _mm512_set1_ps(normalizer), means = _mm512_set1_ps(mean);
@@ -326,7 +328,7 @@ void FlashAttention::runBackward(const AttentionOperands &operands, int64_t batc
   auto at = [&](auto *data, const HeadStrides &strides, int64_t head, int64_t row) {
     return data + batch * strides.batch + head * strides.head + row * strides.row;
   };
-  // BLAS multiplies the operand that it calls the first by the scale.
+  // Torch's BLAS multiplies its first operand by the scale.
   float *scaledKeys = workspace, *keyColumns = scaledKeys + s.keys * size;
   float *valueColumns = keyColumns + s.keys * size, *weights = valueColumns + s.keys * size;
   float *gradients = weights + block * s.keys, *scaledQueries = gradients + block * s.keys;
@@ -380,7 +382,7 @@ void FlashAttention::runBackward(const AttentionOperands &operands, int64_t batc
       int64_t visible = visibleKeys(begin + queries - 1);
       for (int64_t j = 0; j < visible; j += kTileRows) {
         int64_t rows = std::min(kTileRows, visible - j);
-        // Queries that see none of these keys come first and add zeros to a zero.
+        // The first queries see none of these keys, and would add zeros to a zero.
         int64_t first = shape.isCausal ? std::clamp<int64_t>(j - begin, 0, queries) : 0;
         multiply<Access::Columns>({weights + j, s.keys, outGradient, s.gradientOutput.row,
                                    valueGradient + j * s.gradientValue.row, s.gradientValue.row,

@@ -1,12 +1,11 @@
-//===- FlashAttention.h - Attention in fp32 for AVX-512 ----------*- C++ -*-===//
+//===- FlashAttention.h - fp32 attention with AVX-512 --------- -*- C++ -*-===//
 //
 // Scaled dot-product attention and its gradients, after Dao et al., "FlashAttention" (NeurIPS
-// 2022), with the arithmetic of torch's CPU operators
-// _scaled_dot_product_flash_attention_for_cpu and its backward, number by number: the same sums in
-// the same order (see BlockedGemm.h for what a product is), the same exponentials, the scale in the
-// same places. What torch computes and then masks is left out. That changes no bit as long as all
-// numbers are so small that nothing overflows (0 times infinity is not 0); run() looks at them
-// first.
+// 2022), with the arithmetic of torch's CPU operators _scaled_dot_product_flash_attention_for_cpu
+// and its backward, element by element: the same sums in the same order (see BlockedGemm.h for
+// matrix products), the same exponentials, the scale at the same points. Elements that torch
+// computes and then masks are left out. That changes no bit as long as no value overflows (0 times
+// infinity is not 0); run() checks the magnitude of the operands first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +18,7 @@
 
 namespace fsdp::rt {
 
-/// Where element (b, h, i, d) of a tensor is, in elements from the first; d has stride 1, if there
-/// is a d.
+/// Strides of element (b, h, i, d) of a tensor, in elements; d has stride 1, if there is a d.
 struct HeadStrides {
   int64_t batch = 0, head = 0, row = 0;
   auto operator<=>(const HeadStrides &) const = default;
@@ -37,7 +35,7 @@ struct AttentionShape {
   auto operator<=>(const AttentionShape &) const = default;
 };
 
-/// What is written overlaps nothing else.
+/// Results must not overlap any other operand.
 struct AttentionOperands {
   const float *query = nullptr, *key = nullptr, *value = nullptr;
   const float *gradientOutput = nullptr;         // read in backward
@@ -49,8 +47,8 @@ struct AttentionOperands {
 /// not change the result.
 class FlashAttention {
 public:
-  /// True if this machine can run it and the shape is one that it takes: whole vectors of keys and
-  /// of a head, and at most 512 keys.
+  /// True if this machine can run it and the shape is supported: keys and head size are multiples
+  /// of a vector, and there are at most 512 keys.
   static bool isSupported(const AttentionShape &shape);
 
   /// `depthOf`: depth of the chains of additions in a product over k. `threads`: at most as many as
@@ -65,7 +63,7 @@ public:
   size_t workspaceBytes() const;
 
   /// `workspace` is 64-byte aligned; its contents do not matter. False, with nothing written, if
-  /// the operands hold numbers for which the result could differ from torch's.
+  /// the operands hold values for which the result could differ from torch's.
   bool run(const AttentionOperands &operands, std::byte *workspace) const;
 
 private:

@@ -1,6 +1,6 @@
 //===- FusedKernels.cpp - fp32 loops of the optimizers ---------------------===//
 //
-// The project is compiled without contraction of a * b + c, so what is written is what runs.
+// The project is compiled without contraction of a * b + c, so operations round as written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Sums in a fixed order whatever the vector width: element i goes to lane i mod kLanes.
+/// Sums in a fixed order for any vector width: element i goes to lane i mod kLanes.
 constexpr size_t kLanes = 8;
 
 struct SquareSum {
@@ -115,7 +115,7 @@ adamMomentsLoop(const float *__restrict parameters, const float *__restrict grad
 }
 
 [[gnu::always_inline]] static inline double largestLoop(const float *gradients, size_t count) {
-  // The bits of floats without their sign order as integers, NaNs last.
+  // Without the sign bit, floats compare as integers, with NaNs largest.
   std::array<uint32_t, kLanes> lanes{};
   forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
     for (size_t i = 0; i < length; ++i)

@@ -1,7 +1,7 @@
 //===- FusedKernels.h - fp32 loops of the optimizers --------------*- C++ -*-===//
 //
-// Each loop exists twice, for AVX2 with FMA and portable; both give the same bits, as every fused
-// multiply-add is written as one.
+// Each loop has two versions, for AVX2 with FMA and portable. Both give the same bits, since every
+// fused multiply-add is written explicitly.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ struct AdamScalars {
   float negativeStepSize;
 };
 
-/// The loops over `count` elements. Those that see the gradients return the sum of their squares
-/// and go on with the gradients times `clipFactor`.
+/// Loops over `count` elements. Loops that read gradients return the sum of their squares, and use
+/// the gradients times `clipFactor`.
 struct FusedKernels {
   double (*sgd)(float *parameters, const float *gradients, float *momentum, size_t count,
                 const SgdScalars &scalars, float clipFactor);
@@ -44,10 +44,10 @@ struct FusedKernels {
                         float clipFactor);
   void (*adamParameters)(float *parameters, const float *moment1, const float *root, size_t count,
                          const AdamScalars &scalars);
-  /// The same sum as that of the updates, bit for bit.
+  /// The same sum that the updates return, bit for bit.
   double (*squareSum)(const float *gradients, size_t count);
   double (*absoluteSum)(const float *gradients, size_t count);
-  /// The largest absolute value, at least 0; a NaN if there is one.
+  /// The largest absolute value, at least 0; NaN if an element is NaN.
   double (*largest)(const float *gradients, size_t count);
 };
 

@@ -1,4 +1,4 @@
-//===- GemmChoice.cpp - Which kernel multiplies matrices -------------------===//
+//===- GemmChoice.cpp - Chooses the kernel of a matrix product ------------===//
 
 #include "cpu/GemmChoice.h"
 
@@ -10,15 +10,15 @@
 
 using namespace fsdp::rt;
 
-/// Below this, the calls around a product take longer than what a kernel can gain.
+/// Smaller products are not tried: the overhead of the call exceeds the possible gain.
 static constexpr double kMinimumFlops = 1e6;
 
 //===----------------------------------------------------------------------===//
 // What a call computes
 //===----------------------------------------------------------------------===//
 
-/// The strides of a matrix or a batch of them; of a bias, which may have less dimensions, those of
-/// its expansion to `sizes`. Nothing if it does not expand.
+/// The strides of a matrix or a batch of matrices. For a bias, which may have fewer dimensions, the
+/// strides of its expansion to `sizes`; nothing if it does not expand.
 static std::optional<MatrixStrides> stridesOf(const at::Tensor &tensor, at::IntArrayRef sizes) {
   MatrixStrides strides;
   int64_t *const places[] = {&strides.batch, &strides.row, &strides.column};
@@ -89,8 +89,8 @@ int64_t fsdp::rt::knownDepth(int64_t k) {
   return k <= kMklDepth ? k : k < 2 * kMklDepth ? k / 2 : kMklDepth;
 }
 
-/// Makes random operands, which share one storage, so small that each product vanishes and only its
-/// sign is left.
+/// Scales random operands, which share one storage, so small that each product underflows to a
+/// signed zero.
 static void makeProductsVanish(const std::vector<c10::IValue> &operands) {
   const at::Tensor &first = operands[0].toTensor();
   const auto count = static_cast<int64_t>(first.storage().nbytes() / sizeof(float));

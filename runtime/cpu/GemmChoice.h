@@ -1,12 +1,12 @@
-//===- GemmChoice.h - Which kernel multiplies matrices -----------*- C++ -*-===//
+//===- GemmChoice.h - Chooses the kernel of a matrix product -- -*- C++ -*-===//
 //
-// Torch multiplies fp32 matrices with the BLAS library that it was built with. Where BlockedGemm
-// gives the same bits in less time, it takes the place of the operator: when an executor is made,
-// each distinct product of the plan is run on random data with torch's operator and with
-// BlockedGemm, in the order of additions that its BLAS library is known for; whether that begins
-// with an addition to zero is tested with operands so small that only the signs of zeros remain. A
-// result that differs in any bit is refused; else the faster one is taken. So the choice depends on
-// the machine and on time, the numbers do not.
+// Torch multiplies fp32 matrices with the BLAS library that it was built with. BlockedGemm replaces
+// the operator where it gives the same bits in less time. When an executor is made, each distinct
+// product of the plan runs on random data with torch's operator and with BlockedGemm, in the order
+// of additions that torch's BLAS library is known to have. Whether this order begins with an
+// addition to zero is tested with operands so small that only the signs of zeros remain. If a
+// result differs in any bit, BlockedGemm is not used; else the faster one is taken. So the choice
+// depends on the machine and on measured times, but the results do not.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@
 
 namespace fsdp::rt {
 
-/// The product that a call of `op` computes, if it is one that BlockedGemm can take: mm, bmm, or
-/// addmm with both factors 1, of fp32 tensors that are not empty.
+/// The product that a call of `op` computes, if BlockedGemm can compute it: mm, bmm, or addmm with
+/// both factors 1, of non-empty fp32 tensors.
 struct GemmCall {
   GemmShape shape;
   GemmOperands operands; // c is null
@@ -33,11 +33,10 @@ struct GemmCall {
                                     const std::vector<c10::IValue> &arguments);
 };
 
-/// The depth of the chains of additions of the BLAS library that torch is known to have, for
-/// products over k.
+/// The depth of the chains of additions in torch's BLAS library, as known, for products over k.
 int64_t knownDepth(int64_t k);
 
-/// What was tried for a shape.
+/// The outcome of the trial for a shape.
 struct GemmTrial {
   GemmShape shape;
   GemmOrder order;
@@ -48,17 +47,17 @@ struct GemmTrial {
 /// Chooses a kernel for each product, once per shape.
 class GemmChooser {
 public:
-  /// `threads`: of an operator.
+  /// `threads`: number of threads of an operator.
   explicit GemmChooser(int threads, int64_t (*depthOf)(int64_t k) = knownDepth)
       : threads(threads), depthOf(depthOf) {}
 
   /// The kernel for the product `call` of `op` with `arguments`, or none: torch's operator. The
-  /// contents of the operands do not matter and do not change. A shape that is new takes a run of
-  /// each kernel, and some for repetitions.
+  /// contents of the operands do not matter and do not change. A new shape costs a run of each
+  /// kernel, and some repetitions.
   std::optional<BlockedGemm> choose(const GemmCall &call, const c10::OperatorHandle &op,
                                     const std::vector<c10::IValue> &arguments);
 
-  /// What was tried, in order.
+  /// All trials, in order.
   const std::vector<GemmTrial> &tried() const { return trialsOfShapes; }
 
 private:

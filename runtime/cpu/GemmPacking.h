@@ -1,7 +1,7 @@
-//===- GemmPacking.h - Blocks of matrices, copied or fetched -----*- C++ -*-===//
+//===- GemmPacking.h - Packs and prefetches blocks of matrices -*- C++ -*-===//
 //
-// What BlockedGemm does with operands before it multiplies them: pack them in panels, or fetch them
-// to the caches.
+// Preparation of BlockedGemm's operands before they are multiplied: packing in panels, or
+// prefetching into the caches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -90,7 +90,7 @@ FSDP_AVX512 inline void packB(const Source &b, int64_t depth, int64_t columns, f
 class BlockLines {
 public:
   BlockLines() = default;
-  /// Of rows x columns elements, one of whose strides is 1. They are to be fetched in `portions`
+  /// A block of rows x columns elements, one of whose strides is 1, to be fetched in `portions`
   /// calls of fetch().
   BlockLines(const Source &block, int64_t rows, int64_t columns, int64_t portions)
       : data(block.data) {

@@ -1,4 +1,4 @@
-//===- KernelChoice.cpp - Kernels in the place of operators ----------------===//
+//===- KernelChoice.cpp - Chooses kernels that replace operators ----------===//
 
 #include "cpu/KernelChoice.h"
 

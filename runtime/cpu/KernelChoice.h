@@ -1,4 +1,4 @@
-//===- KernelChoice.h - Kernels in the place of operators --------*- C++ -*-===//
+//===- KernelChoice.h - Chooses kernels that replace operators -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_KERNELCHOICE_H
 #define FSDP_RUNTIME_KERNELCHOICE_H
@@ -11,15 +11,15 @@
 
 namespace fsdp::rt {
 
-/// Finds kernels for the calls of a plan on a CPU. None of them changes a bit.
+/// Finds kernels for the calls of a plan on a CPU. All give torch's bits.
 class KernelChooser {
 public:
-  /// `threads`: of an operator.
+  /// `threads`: number of threads of an operator.
   explicit KernelChooser(int threads) : gemms(threads), attention(threads) {}
 
   /// The kernel for a call of `op` that writes `results` (one per result of the operator;
-  /// undefined: not wanted), or null: torch's operator. May run the operator on other memory.
-  /// Throws what it throws.
+  /// undefined: not wanted), or null: torch's operator. May run the operator on other memory, and
+  /// throws the operator's exceptions.
   std::unique_ptr<OperatorKernel> choose(const c10::OperatorHandle &op,
                                          const std::vector<c10::IValue> &arguments,
                                          std::span<const at::Tensor> results);

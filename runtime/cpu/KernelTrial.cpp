@@ -1,4 +1,4 @@
-//===- KernelTrial.cpp - Kernels beside torch's operators ------------------===//
+//===- KernelTrial.cpp - Times kernels and torch's operators --------------===//
 
 #include "cpu/KernelTrial.h"
 
@@ -22,7 +22,7 @@ std::chrono::nanoseconds fsdp::rt::threadTime() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-/// Elements from the first to the last one of a tensor, in whole cache lines.
+/// The number of elements from the first to the last one of a tensor, rounded up to cache lines.
 static int64_t spanOf(const at::Tensor &tensor) {
   int64_t last = 0;
   for (int64_t i = 0; i < tensor.dim(); ++i)
@@ -39,7 +39,7 @@ std::vector<c10::IValue> KernelTrials::randomOperands(const std::vector<c10::IVa
   for (const c10::IValue &argument : arguments)
     if (isOperand(argument))
       elements += spanOf(argument.toTensor());
-  // All bits of a significand are in use.
+  // Random numbers that use all bits of the significand.
   if (!numbers.defined() || numbers.numel() < elements) {
     numbers = at::empty({elements}, at::kFloat);
     auto *values = numbers.mutable_data_ptr<float>();

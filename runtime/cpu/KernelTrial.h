@@ -1,7 +1,7 @@
-//===- KernelTrial.h - Kernels beside torch's operators ----------*- C++ -*-===//
+//===- KernelTrial.h - Times kernels and torch's operators ---- -*- C++ -*-===//
 //
-// What the choice of a kernel needs: operands with random numbers, and the time that a kernel takes
-// beside torch's operator.
+// Tools for the choice of a kernel: random operands, and timed runs of a kernel and of torch's
+// operator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ namespace fsdp::rt {
 /// True for a tensor that a kernel in fp32 can read or write: strided, on the CPU, not empty.
 bool isPlainFloat(const at::Tensor &tensor);
 
-/// The time that the calling thread ran: other processes of a busy machine do not count.
+/// CPU time of the calling thread, without other processes of a busy machine.
 std::chrono::nanoseconds threadTime();
 
 /// The last and the shortest of several runs.
@@ -38,15 +38,15 @@ struct TimedRuns {
   }
 };
 
-/// What the trials of a kind of kernel share.
+/// State that the trials of one kind of kernel share.
 class KernelTrials {
 public:
-  /// The arguments with random numbers in (-1, 1), in the same layouts, in place of fp32 operands'.
-  /// Some rows are negative zeroes: sums that begin with their first product differ there from
-  /// those that begin with zero.
+  /// The arguments with each fp32 operand replaced by random numbers in (-1, 1) in the same layout.
+  /// Some rows are negative zeroes: there, sums that begin with their first product differ from
+  /// sums that begin with zero.
   std::vector<c10::IValue> randomOperands(const std::vector<c10::IValue> &arguments);
 
-  /// Runs both a few times more, against noise, while there is time for it: 50 ms for all trials.
+  /// Runs both a few more times, against noise, within a budget of 50 ms for all trials.
   template <typename Theirs, typename Ours>
   void repeat(TimedRuns &theirs, Theirs runTheirs, TimedRuns &ours, Ours runOurs) {
     constexpr int kRepetitions = 3;

@@ -1,4 +1,4 @@
-//===- OperatorKernel.h - A kernel in the place of an operator ---*- C++ -*-===//
+//===- OperatorKernel.h - A kernel that replaces an operator -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_OPERATORKERNEL_H
 #define FSDP_RUNTIME_OPERATORKERNEL_H
@@ -7,14 +7,14 @@
 
 namespace fsdp::rt {
 
-/// A kernel of the runtime, bound to the operands of one call, that writes what the operator would,
-/// bit for bit. Belongs to the thread that runs the step.
+/// A kernel of the runtime, bound to the operands of one call, that writes the operator's results
+/// bit for bit. Used by the thread that runs the step.
 class OperatorKernel {
 public:
   virtual ~OperatorKernel() = default;
   virtual size_t workspaceBytes() const = 0;
-  /// `workspace` is 64-byte aligned; its contents do not matter. False: the operator is to be
-  /// called, as the operands are not what the kernel can take.
+  /// `workspace` is 64-byte aligned; its contents do not matter. False: the operator must be
+  /// called, since the kernel cannot take these operands.
   virtual bool run(std::byte *workspace) = 0;
 };
 

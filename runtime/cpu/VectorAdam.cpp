@@ -16,7 +16,7 @@ using namespace fsdp::rt;
 namespace {
 struct Roots {
   Vector values;
-  __mmask16 valid; // the lanes whose numbers are normal or zero
+  __mmask16 valid; // the lanes with normal numbers or zero
 };
 } // namespace
 
@@ -25,7 +25,7 @@ FSDP_AVX512 FSDP_INLINE Roots rootsOf(Vector x) {
   Vector estimate =
       _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_rsqrt_ps(_mm512_castps512_ps256(x))),
                          _mm256_rsqrt_ps(_mm512_extractf32x8_ps(x, 1)), 1);
-  // Both the root and half its reciprocal get better by the same relative error.
+  // One step corrects both the root and half its reciprocal by the same relative error.
   Vector root = _mm512_mul_ps(x, estimate), halfReciprocal = _mm512_mul_ps(estimate, half);
   Vector error = _mm512_sub_ps(half, _mm512_mul_ps(root, halfReciprocal));
   root = _mm512_add_ps(_mm512_mul_ps(root, error), root);
@@ -36,7 +36,7 @@ FSDP_AVX512 FSDP_INLINE Roots rootsOf(Vector x) {
   constexpr uint32_t kSmallestNormal = 0x00800000, kNormals = 0x7f000000;
   __m512i bits = _mm512_castps_si512(x);
   __mmask16 zero = _mm512_cmpeq_epi32_mask(bits, _mm512_setzero_si512());
-  // As a difference without a sign, all that is not normal and positive is too large.
+  // The unsigned difference is too large for everything but positive normal numbers.
   __mmask16 normal = _mm512_cmplt_epu32_mask(
       _mm512_sub_epi32(bits, _mm512_set1_epi32(kSmallestNormal)), _mm512_set1_epi32(kNormals));
   return {_mm512_mask_mov_ps(root, zero, x), static_cast<__mmask16>(zero | normal)};
@@ -70,7 +70,7 @@ FSDP_AVX512 double fsdp::rt::vectorAdam(float *parameters, const float *gradient
           static_cast<const float *>(parameters)})
       prefetch(stream + i + kAhead);
     Vector gradient = _mm512_loadu_ps(gradients + i), parameter = _mm512_loadu_ps(parameters + i);
-    // The squares of floats are exact in doubles, so that adding them may be fused.
+    // Squares of floats are exact in double, so a fused multiply-add gives the same bits.
     __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(gradient));
     __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(gradient, 1));
     squares = _mm512_fmadd_pd(low, low, squares);
@@ -103,7 +103,7 @@ FSDP_AVX512 double fsdp::rt::vectorAdam(float *parameters, const float *gradient
   return total;
 }
 
-/// Compares square roots of numbers of all sizes, and of zero.
+/// Compares square roots of numbers of all magnitudes, and of zero, with torch's.
 static bool hasTorchsRoots() {
   constexpr int64_t kCount = 1 << 14;
   at::Tensor torchs = at::empty({kCount}, at::kFloat), ours = at::empty({kCount}, at::kFloat);

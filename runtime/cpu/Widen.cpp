@@ -11,7 +11,7 @@
 
 using namespace fsdp::rt;
 
-// c10::BFloat16 is a struct whose conversions branch: loops over it do not run in vectors.
+// c10::BFloat16 is a struct whose conversions branch, so loops over it are not vectorized.
 
 [[gnu::always_inline]] static inline void widenLoop(const uint16_t *__restrict from,
                                                     float *__restrict to, size_t count) {

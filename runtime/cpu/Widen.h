@@ -12,8 +12,8 @@ namespace fsdp::rt {
 /// to[i] = from[i], of FSDP_F32, FSDP_BF16 or FSDP_F16.
 void widen(const std::byte *from, fsdp_dtype dtype, float *to, size_t count);
 
-/// to[i] = from[i], rounded to the nearest, ties to even, as torch's copy_ rounds. A NaN becomes
-/// one of any payload.
+/// to[i] = from[i], rounded to the nearest, ties to even, as torch's copy_ rounds. A NaN stays a
+/// NaN, perhaps with another payload.
 void narrow(const float *from, std::byte *to, fsdp_dtype dtype, size_t count);
 
 } // namespace fsdp::rt

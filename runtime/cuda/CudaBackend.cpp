@@ -1,4 +1,4 @@
-//===- CudaBackend.cpp - What a library for CUDA gives to the runtime -----===//
+//===- CudaBackend.cpp - The device library's backend for CUDA ------------===//
 
 #include "cuda/CudaBackend.h"
 #include "cuda/CudaFakeTransport.h"

@@ -1,4 +1,4 @@
-//===- CudaBackend.h - What a library for CUDA gives to the runtime -*- C++ -*-===//
+//===- CudaBackend.h - The device library's backend for CUDA -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_CUDABACKEND_H
 #define FSDP_RUNTIME_CUDA_CUDABACKEND_H
@@ -12,8 +12,8 @@ namespace fsdp::rt {
 
 class CudaBackend : public DeviceBackend {
 public:
-  /// `callsOfDevice` is asked for each device that is opened, and for questions about all of them.
-  /// What it returns outlives the object.
+  /// `callsOfDevice` is called for each device that is opened, and for queries about all devices.
+  /// Its result outlives the object.
   explicit CudaBackend(std::function<CudaCalls &()> callsOfDevice)
       : callsOfDevice(std::move(callsOfDevice)) {}
 

@@ -1,4 +1,4 @@
-//===- CudaCalls.h - What the backend asks of CUDA, NCCL and torch -*- C++ -*-===//
+//===- CudaCalls.h - Interface to CUDA, NCCL and torch -------- -*- C++ -*-===//
 //
 // The narrowest interface over the CUDA runtime, NCCL and torch's CUDA library: each function is
 // one call of theirs, with its arguments and its result. The backend is written against it, so that
@@ -23,10 +23,10 @@
 
 namespace fsdp::rt {
 
-/// What determines the numbers of one random draw.
+/// The values that determine one random draw.
 struct TorchDraw {
   uint64_t seed = 0;
-  /// Device memory that holds the seed too, and a 0: where captured work reads them from.
+  /// Device memory that holds the seed, and a 0, for captured work to read.
   const int64_t *seedWord = nullptr, *zeroWord = nullptr;
 };
 
@@ -43,7 +43,8 @@ public:
   /// "out of memory (cudaErrorMemoryAllocation)".
   virtual std::string describe(cudaError_t error) = 0;
 
-  // Memory. Failed allocations leave no error behind for torch's next check to find.
+  // Memory. A failed allocation clears CUDA's last error, so that torch's next check does not find
+  // it.
   virtual cudaError_t malloc(void **memory, size_t bytes) = 0;
   virtual cudaError_t free(void *memory) = 0;
   virtual cudaError_t hostAlloc(void **memory, size_t bytes, unsigned flags) = 0;
@@ -76,12 +77,12 @@ public:
   virtual cudaError_t graphExecDestroy(cudaGraphExec_t exec) = 0;
 
   // Kernels of the backend itself.
-  /// A kernel of one thread that notes when it runs; `timer` < kNumTimers of TimerKernels.h.
+  /// Launches a kernel of one thread that notes the time; `timer` < kNumTimers of TimerKernels.h.
   virtual cudaError_t launchStartTimer(unsigned timer, cudaStream_t stream) = 0;
-  /// One that ends `nanoseconds` after that.
+  /// Launches a kernel of one thread that ends `nanoseconds` after that time.
   virtual cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds,
                                        cudaStream_t stream) = 0;
-  /// A kernel of one thread that takes `nanoseconds`.
+  /// Launches a kernel of one thread that takes `nanoseconds`.
   virtual cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) = 0;
   /// The kernels of kernels/Kernels.h, each by its arguments.
   virtual cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
@@ -94,7 +95,7 @@ public:
   virtual cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) = 0;
 
   // Kernels that the compiler generated.
-  /// cudaLibraryLoadData: PTX, NUL-terminated. `log`: what the driver's compiler says of errors.
+  /// cudaLibraryLoadData: PTX, NUL-terminated. `log`: the error messages of the driver's compiler.
   virtual cudaError_t libraryLoadData(cudaLibrary_t *library, const char *ptx,
                                       std::string *log) = 0;
   virtual cudaError_t libraryUnload(cudaLibrary_t library) = 0;
@@ -111,13 +112,13 @@ public:
   virtual Status setTorchStream(int device, cudaStream_t stream) = 0;
   /// Torch's name of `device`, for tensors.
   virtual c10::Device torchDevice(int device) = 0;
-  /// Makes torch allocate where executor/OperatorAllocations.h says. Once per process; further
-  /// calls do nothing.
+  /// Makes torch's allocations go through executor/OperatorAllocations.h. Takes effect once per
+  /// process; further calls do nothing.
   virtual void installTorchPlacement() = 0;
-  /// Gives back to the devices what torch's allocator keeps and nobody uses. May throw.
+  /// Frees device memory that torch's allocator caches unused. May throw.
   virtual void releaseTorchMemory() = 0;
-  /// From here to endTorchDraw() torch's generator of `device` draws what `draw` says, on the
-  /// calling thread. May throw what torch throws.
+  /// Until endTorchDraw(), torch's generator of `device` makes the draw `draw` on the calling
+  /// thread. May throw torch's exceptions.
   virtual void beginTorchDraw(int device, const TorchDraw &draw) = 0;
   virtual void endTorchDraw(int device) = 0;
 

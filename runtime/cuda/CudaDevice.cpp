@@ -19,7 +19,7 @@ CudaStream::CudaStream(CudaCalls &calls, CudaCapture &capture, int priority)
 }
 
 CudaStream::~CudaStream() {
-  // What is enqueued still runs; there is nobody left to tell of an error.
+  // Enqueued work still runs; errors cannot be reported any more.
   if (stream)
     (void)calls.streamDestroy(stream);
 }
@@ -55,7 +55,7 @@ void CudaStream::record(Event &event) {
 
 Status CudaStream::wait(Event &event) {
   const auto &cudaEvent = static_cast<const CudaEvent &>(event);
-  if (!cudaEvent.recorded || cudaEvent.recorded == this) // a stream is in order
+  if (!cudaEvent.recorded || cudaEvent.recorded == this) // a stream is ordered already
     return error();
   if (!cudaEvent.recorded->error().ok())
     return cudaEvent.recorded->error();
@@ -84,7 +84,7 @@ void CudaStream::zero(void *to, size_t bytes) {
 Status CudaStream::mark(ProgressWord &word, uint32_t value) {
   static_assert(sizeof(ProgressWord) == sizeof(uint32_t) && ProgressWord::is_always_lock_free);
   if (!error().ok())
-    return {}; // the stream's error is told where it is waited for
+    return {}; // the stream reports its error at a wait
   cudaError_t result = calls.streamWriteValue32(stream, reinterpret_cast<uint32_t *>(&word), value);
   if (capture.active)
     note(result, "cuStreamWriteValue32");
@@ -98,7 +98,7 @@ Status CudaStream::delay(std::chrono::nanoseconds duration) {
 }
 
 namespace fsdp::rt {
-/// Torch's current stream, on the thread that makes it, while it lives.
+/// A stream that is torch's current stream, on the thread that makes it, while it lives.
 class CudaComputeStream final : public CudaStream {
 public:
   CudaComputeStream(CudaCalls &calls, CudaCapture &capture, int device, int priority)
@@ -286,7 +286,7 @@ std::unique_ptr<OperatorRuntime> CudaDevice::makeOperatorRuntime() {
 Result<std::unique_ptr<Graph>> CudaDevice::capture(Stream &origin,
                                                    const std::function<Status()> &issue) {
   auto &stream = static_cast<CudaStream &>(origin);
-  // Other threads (NCCL's, the watchdog's) may go on calling CUDA meanwhile.
+  // Thread-local capture: other threads (NCCL's, the watchdog's) may call CUDA meanwhile.
   Status status =
       checkCuda(calls, calls.streamBeginCapture(stream.native(), cudaStreamCaptureModeThreadLocal),
                 "cudaStreamBeginCapture");
@@ -303,14 +303,14 @@ Result<std::unique_ptr<Graph>> CudaDevice::capture(Stream &origin,
   if (issued.ok())
     issued = captured.error;
   cudaGraph_t graph = nullptr;
-  // Also after an error: the stream must leave the capture.
+  // Also after an error, since the stream must leave the capture.
   Status ended =
       checkCuda(calls, calls.streamEndCapture(stream.native(), &graph), "cudaStreamEndCapture");
   cudaGraphExec_t exec = nullptr;
   Status made;
   if (issued.ok() && ended.ok())
-    // Without the flag all nodes have the priority of the stream that the graph is launched on:
-    // collectives would wait behind compute kernels.
+    // Without the flag all nodes have the priority of the stream that the graph is launched on, so
+    // collectives would queue behind compute kernels.
     made = checkCuda(calls,
                      calls.graphInstantiate(&exec, graph, cudaGraphInstantiateFlagUseNodePriority),
                      "cudaGraphInstantiate");

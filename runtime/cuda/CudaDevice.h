@@ -1,10 +1,10 @@
 //===- CudaDevice.h - Streams, events and memory of a GPU -------*- C++ -*-===//
 //
-// One per rank. Work given to a stream runs at once on the calling thread, which must be the one
-// that opened the device, and enqueues there; nothing synchronizes the device. The compute stream
-// is torch's current stream on that thread for as long as it lives, so that operators run on it.
-// Streams other than compute have the highest priority: a collective's kernel shall not wait behind
-// a queue of compute kernels.
+// One device per rank. Work given to a stream runs at once on the calling thread, which must be the
+// thread that opened the device, and enqueues operations on the CUDA stream; nothing synchronizes
+// the device. The compute stream is torch's current stream on that thread for as long as it lives,
+// so that operators run on it. Streams other than compute have the highest priority, so that a
+// collective's kernel does not queue behind compute kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +19,11 @@ namespace fsdp::rt {
 
 struct CudaDeviceOptions {
   int ordinal = 0;
-  /// Events note when they complete, for traces; costs a little at each record.
+  /// Events note the time at which they complete, for traces; this costs a little at each record.
   bool timedEvents = false;
 };
 
-/// Set while a device captures: errors are the capture's then, and streams stay as they were.
+/// Set while a device captures: errors then belong to the capture, and streams keep their state.
 struct CudaCapture {
   bool active = false;
   Status error;
@@ -86,12 +86,12 @@ private:
 
 class CudaDevice final : public Device, public OperatorDevice {
 public:
-  /// The devices of this host, at least one.
+  /// The number of devices of this host, at least 1.
   static Result<unsigned> count(CudaCalls &calls);
-  /// What a device calls itself.
+  /// The name of a device.
   static Result<std::string> nameOf(CudaCalls &calls, int ordinal);
-  /// Opens the device for the calling thread. An error says what CUDA says of the machine, or how
-  /// many devices there are.
+  /// Opens the device for the calling thread. An error has CUDA's message, or the number of
+  /// devices.
   static Result<std::unique_ptr<CudaDevice>> open(CudaCalls &calls, CudaDeviceOptions options);
 
   std::unique_ptr<Stream> makeComputeStream() override;
@@ -115,7 +115,7 @@ private:
   CudaCalls &calls;
   const CudaDeviceOptions options;
   CudaCapture captured;
-  int leastPriority = 0, greatestPriority = 0; // numerically the greatest is the least
+  int leastPriority = 0, greatestPriority = 0; // the greatest priority is numerically the least
 };
 
 } // namespace fsdp::rt

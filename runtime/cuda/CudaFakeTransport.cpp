@@ -1,4 +1,4 @@
-//===- CudaFakeTransport.cpp - Traffic of ranks that are not there --------===//
+//===- CudaFakeTransport.cpp - Fake collectives on a GPU ------------------===//
 
 #include "cuda/CudaFakeTransport.h"
 
@@ -25,7 +25,7 @@ Status CudaFakeTransport::launch(unsigned lane, const char *name, Launch &&start
   return stream->note(checkCuda(device.cuda(), start(stream->native()), name));
 }
 
-// A timer per lane.
+// Each lane has its own timer.
 Status CudaFakeTransport::startTimer(unsigned lane) {
   return launch(lane, "the kernel startTimer",
                 [&](cudaStream_t stream) { return device.cuda().launchStartTimer(lane, stream); });

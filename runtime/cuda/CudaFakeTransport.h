@@ -1,4 +1,4 @@
-//===- CudaFakeTransport.h - Traffic of ranks that are not there -*- C++ -*-===//
+//===- CudaFakeTransport.h - Fake collectives on a GPU -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H
 #define FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H
@@ -8,7 +8,7 @@
 
 namespace fsdp::rt {
 
-/// Copies within the device, in the order of the lane's stream; times by kernels.
+/// Copies within the device, in the order of the lane's stream. Kernels take the required time.
 class CudaFakeTransport final : public FakeTransport {
 public:
   /// The device outlives the object.
@@ -27,7 +27,7 @@ private:
   template <typename Launch> Status launch(unsigned lane, const char *name, Launch &&start);
 
   CudaDevice &device;
-  std::vector<CudaStream *> streams; // by lane; null: it has none
+  std::vector<CudaStream *> streams; // by lane; null: no stream
 };
 
 } // namespace fsdp::rt

@@ -52,7 +52,7 @@ Status CudaLaunches::run(size_t index, CudaStream &compute) {
   Launch &launch = launches[index];
   cudaError_t error = calls.launchKernel(launch.kernel, launch.blocks, launch.threads,
                                          launch.arguments.data(), compute.native());
-  // Every step comes here: no message is made but of errors.
+  // This runs in every step, so a message is built only for errors.
   return error == cudaSuccess ? Status()
                               : compute.note(checkCuda(calls, error, "the kernel " + launch.name));
 }

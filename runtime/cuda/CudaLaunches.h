@@ -9,11 +9,11 @@
 namespace fsdp::rt {
 
 /// Launches of a plan's kernels on the compute stream. The plan's GPU code is loaded, and compiled
-/// by the driver for the device, when the first of them is added.
+/// by the driver for the device, when the first launch is added.
 class CudaLaunches {
 public:
   explicit CudaLaunches(CudaCalls &calls) : calls(calls) {}
-  /// Nothing that was launched runs any more.
+  /// No launch may be running any more.
   ~CudaLaunches();
   CudaLaunches(const CudaLaunches &) = delete;
   CudaLaunches &operator=(const CudaLaunches &) = delete;
@@ -35,7 +35,7 @@ private:
 
   CudaCalls &calls;
   cudaLibrary_t library = nullptr;
-  std::vector<cudaKernel_t> kernels; // of the plan; null: not asked for yet
+  std::vector<cudaKernel_t> kernels; // of the plan; null: not looked up yet
   std::vector<Launch> launches;
 };
 

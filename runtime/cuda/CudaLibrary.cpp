@@ -1,4 +1,4 @@
-//===- CudaLibrary.cpp - What libfsdp_cuda.so exports ---------------------===//
+//===- CudaLibrary.cpp - Exports of libfsdp_cuda.so -----------------------===//
 
 #include "cuda/CudaBackend.h"
 #include "cuda/RealCudaCalls.h"

@@ -9,7 +9,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// What the words begin with: a 0, then the inputs of each optimizer of the plan; the seeds follow.
+/// The words begin with a 0, then come the inputs of each optimizer of the plan, then the seeds.
 using Zero = int64_t;
 } // namespace
 

@@ -11,9 +11,9 @@
 
 namespace fsdp::rt {
 
-/// Operators run through torch on the compute stream, which is torch's current one. What changes
-/// from step to step (learning rate, step number, seeds of the draws) is copied to words of the
-/// device before the step.
+/// Operators run through torch on the compute stream, which is torch's current one. Values that
+/// change from step to step (learning rate, step number, seeds of the draws) are copied to device
+/// memory before the step.
 class CudaOperatorRuntime final : public OperatorRuntime {
 public:
   /// The device outlives the object.
@@ -57,7 +57,7 @@ public:
   Status end(double *part) override { return updates->end(part); }
 
 private:
-  /// Of the words before the seeds.
+  /// Bytes of the words before the seeds.
   size_t fixedBytes() const;
 
   CudaDevice &device;

@@ -1,4 +1,4 @@
-//===- CudaPlacementAllocator.cpp - Operators allocate where planned ------===//
+//===- CudaPlacementAllocator.cpp - Planned addresses on a GPU ------------===//
 
 #include "cuda/CudaPlacementAllocator.h"
 #include "executor/OperatorAllocations.h"
@@ -14,10 +14,10 @@ using c10::DataPtr;
 using c10::DeviceIndex;
 using c10::MempoolId_t;
 
-// Torch's own. Deleters have no context to find it by.
+// Torch's own allocator. It is global since deleters have no context.
 static CUDAAllocator *native = nullptr;
 
-/// `bytes` where the operator that runs has a place for them, else from torch's own allocator.
+/// Allocates `bytes` at the running operator's planned address, else by torch's own allocator.
 static void *allocateBytes(size_t bytes) {
   OperatorAllocations *call = bytes ? OperatorAllocations::current() : nullptr;
   void *address = call ? call->place(bytes) : nullptr;
@@ -39,7 +39,7 @@ static void release(void *address) {
 }
 
 namespace {
-/// Places what operators allocate; passes all the rest on.
+/// Serves allocations of operators at planned addresses, and passes all others on.
 class CudaPlacementAllocator final : public CUDAAllocator {
 public:
   DataPtr allocate(size_t bytes) override {
@@ -52,11 +52,12 @@ public:
     native->copy_data(to, from, bytes);
   }
 
-  // Workspaces of libraries and of thrust come this way.
+  // Used for workspaces of libraries and of thrust.
   void *raw_alloc(size_t bytes) override { return allocateBytes(bytes); }
   void *raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
     void *address = native->raw_alloc_with_stream(bytes, stream);
-    // A place is the compute stream's; a graph must not keep this one either.
+    // Planned addresses belong to the compute stream, so this allocation is a fallback; a graph
+    // must not keep it either.
     if (OperatorAllocations *call = address ? OperatorAllocations::current() : nullptr)
       call->noteFallback(address, bytes);
     return address;
@@ -179,10 +180,10 @@ void fsdp::rt::installCudaPlacementAllocator() {
   static std::once_flag once;
   std::call_once(once, [] {
     native = c10::cuda::CUDACachingAllocator::get();
-    // Never destroyed: torch frees memory until the process ends.
+    // Never destroyed, since torch frees memory until the process ends.
     static auto *const placement = new CudaPlacementAllocator;
     c10::cuda::CUDACachingAllocator::allocator.store(placement);
-    constexpr uint8_t kPriority = 10; // over torch's own
+    constexpr uint8_t kPriority = 10; // above torch's own
     c10::SetAllocator(c10::kCUDA, placement, kPriority);
   });
 }

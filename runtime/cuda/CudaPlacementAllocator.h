@@ -1,4 +1,4 @@
-//===- CudaPlacementAllocator.h - Operators allocate where planned -*- C++ -*-===//
+//===- CudaPlacementAllocator.h - Planned addresses on a GPU -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H
 #define FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H
@@ -6,8 +6,8 @@
 namespace fsdp::rt {
 
 /// Puts an allocator that asks OperatorAllocations in front of torch's caching allocator of CUDA
-/// devices, which must be initialized and serves everything else. Once per process; further calls do
-/// nothing.
+/// devices, which must be initialized and serves all other allocations. Takes effect once per
+/// process; further calls do nothing.
 void installCudaPlacementAllocator();
 
 } // namespace fsdp::rt

@@ -24,7 +24,7 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
   optimizers[index] = optimizer;
   Update update{};
   update.optimizer = index;
-  // Without elements nothing is launched.
+  // For 0 elements nothing is launched.
   const int64_t counted = shard.countsInNorm ? shard.elements : 0;
   update.norm = {shard.gradients, shard.gradientDtype, counted, nullptr, FSDP_NORM_2};
   update.firstPartial = partials;
@@ -73,7 +73,7 @@ Status CudaUpdates::begin() {
   if (updates.empty())
     return {};
   if (!scalars) {
-    // In the first step, when all updates are known.
+    // Allocated in the first step, when all updates are known.
     auto allocate = [&](std::unique_ptr<Memory> &memory, size_t bytes) {
       Result<std::unique_ptr<Memory>> made = device.allocate(bytes);
       if (made.ok())
@@ -127,7 +127,7 @@ Status CudaUpdates::partialNorm(fsdp_norm_type type, double *part) {
 
 Status CudaUpdates::clip(fsdp_norm_type type, const double *total, float maxNorm) {
   if (!factor) {
-    // In the first step, so that a graph finds it.
+    // Allocated in the first step, so that a graph has its address.
     Result<std::unique_ptr<Memory>> made = device.allocate(sizeof(float));
     if (!made.ok())
       return made.status();

@@ -1,7 +1,7 @@
 //===- CudaUpdates.h - The optimizer on a GPU -------------------*- C++ -*-===//
 //
-// Shards are updated by the backend's kernels, which read what changes from step to step from
-// memory of the device.
+// Updates shards by the backend's kernels. The kernels read values that change from step to step
+// from device memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ namespace fsdp::rt {
 
 class CudaUpdates {
 public:
-  /// `inputs`: those of each optimizer of the plan, in memory of the device, written before each
+  /// `inputs`: one entry for each optimizer of the plan, in device memory, written before each
   /// step. All arguments outlive the object.
   CudaUpdates(CudaDevice &device, CudaStream &compute, const OptimizerInputs *inputs)
       : device(device), compute(compute), inputs(inputs) {}
@@ -31,7 +31,7 @@ public:
   /// As OperatorRuntime::writeGathered().
   Status writeGathered();
   Status begin();
-  /// As OperatorRuntime's of the same names.
+  /// As the functions of OperatorRuntime with these names.
   Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes);
   Status partialNorm(fsdp_norm_type type, double *part);
   Status clip(fsdp_norm_type type, const double *total, float maxNorm);
@@ -45,7 +45,7 @@ private:
     PartialNormArguments norm; // its partial results begin at firstPartial
     int64_t firstPartial;
     uint32_t optimizer;
-    bool isNormAhead = false; // in the step that is issued, shardNorm() has launched it
+    bool isNormAhead = false; // shardNorm() has launched it in the current step
   };
 
   template <typename Arguments> Status launch(const Arguments &arguments, const char *name);
@@ -58,9 +58,9 @@ private:
   std::vector<ShardBuffers> frozen;
   int64_t partials = 0;
   std::unique_ptr<Memory> scalars, parts; // OptimizerScalars by optimizer; the partial norms
-  std::unique_ptr<Memory> factor;         // of clipping, a float; null: no step has clipped
+  std::unique_ptr<Memory> factor;         // the clip factor, a float; null: no step has clipped
   fsdp_norm_type normType = FSDP_NORM_2;
-  bool isNormTaken = false; // the partial norms are those of the step that is issued
+  bool isNormTaken = false; // the partial norms are those of the current step
 };
 
 } // namespace fsdp::rt

@@ -12,10 +12,10 @@
 
 using namespace fsdp::rt;
 
-// How long an abort lets a call of NCCL end by itself.
+// Time that an abort gives a pending NCCL call to return by itself.
 static constexpr std::chrono::milliseconds kCallGrace{1000};
 
-/// The type by which NCCL reduces; checkReduction() has accepted `dtype`.
+/// NCCL's type for reductions of `dtype`, which checkReduction() has accepted.
 static ncclDataType_t ncclType(fsdp_dtype dtype) {
   switch (dtype) {
   case FSDP_U8:
@@ -37,8 +37,8 @@ static ncclDataType_t ncclType(fsdp_dtype dtype) {
   }
 }
 
-/// Of one rank the average is a copy, as the sum is: NCCL 2.28 multiplies, and leaves out the last
-/// of an odd number of fp64 elements.
+/// For one rank the average is taken as a sum, which is a copy: NCCL 2.28 multiplies for an
+/// average, and leaves out the last of an odd number of fp64 elements.
 static ncclRedOp_t ncclOp(ReduceOp op, unsigned ranks) {
   switch (op) {
   case ReduceOp::Average:
@@ -273,7 +273,7 @@ Status NcclCommunicator::health() {
     return status;
   for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane) {
     LaneState &own = states[lane];
-    // A lane that is inside NCCL says what it finds itself.
+    // A lane whose mutex is held is inside NCCL, and reports its error itself.
     std::unique_lock lock(own.mutex, std::try_to_lock);
     if (!lock.owns_lock() || !own.comm)
       continue;
@@ -286,7 +286,8 @@ Status NcclCommunicator::health() {
   return {};
 }
 
-/// Holds the mutex if it could be had within `time`. (ThreadSanitizer knows no timed mutex.)
+/// A lock that holds the mutex if it was free within `time`. (ThreadSanitizer does not support
+/// timed mutexes.)
 static std::unique_lock<std::mutex> lockFor(std::mutex &mutex, std::chrono::milliseconds time) {
   auto deadline = std::chrono::steady_clock::now() + time;
   std::unique_lock lock(mutex, std::try_to_lock);
@@ -306,7 +307,7 @@ void NcclCommunicator::abort(const Status &reason) {
   }
   control->abort(reason);
   for (LaneState &lane : states) {
-    // A call that waits inside NCCL for a peer ends by the abort, and not before.
+    // A call that waits inside NCCL for a peer returns only after the abort.
     std::unique_lock lock = lockFor(lane.mutex, kCallGrace);
     if (lane.comm && inGraph)
       aborts.emplace_back([this, comm = lane.comm] { (void)calls.ncclCommAbort(comm); });

@@ -1,13 +1,14 @@
 //===- NcclCommunicator.h - Collectives of GPUs over NCCL -------*- C++ -*-===//
 //
-// Each lane but control is an NCCL communicator of its own, split from one by the ranks that meet
-// there, so that gathers and reductions overlap; its collectives go to the stream that useStream()
-// gives it. The control lane is another communicator, between the hosts' processes or threads: it
-// carries what the ranks tell each other (the unique id, sizes, losses, the reason of an abort).
+// Each lane but control is an NCCL communicator of its own, so that gathers and reductions overlap.
+// It is split from a first NCCL communicator by the ranks that meet on the lane, and its
+// collectives go to the stream that useStream() sets. The control lane is another communicator,
+// between the hosts' processes or threads: it carries messages between ranks (the unique id, sizes,
+// losses, the reason of an abort).
 //
-// The first NCCL communicator is non-blocking, so that ranks that do not come are an error after
-// the connect timeout. The lanes split from it are blocking ones: in non-blocking mode NCCL starts
-// a thread for every collective (NCCL 2.28.9, group.cc).
+// The first NCCL communicator is non-blocking, so that missing ranks are an error after the connect
+// timeout. The lanes split from it are blocking ones: in non-blocking mode NCCL starts a thread for
+// every collective (NCCL 2.28.9, group.cc).
 //
 // Order of sums: NCCL's. Average multiplies each input by 1 / size before the sum, in the dtype's
 // arithmetic, as NCCL does; at sizes that are powers of two that is the sum divided by size.
@@ -33,8 +34,8 @@ namespace fsdp::rt {
 
 class NcclCommunicator final : public Communicator {
 public:
-  /// Connects the ranks of `control`; all of them call this. The device outlives the communicator,
-  /// and is the calling thread's.
+  /// Connects the ranks of `control`; all of them must call this. The device outlives the
+  /// communicator, and must be open on the calling thread.
   static Result<std::unique_ptr<NcclCommunicator>>
   connect(CudaDevice &device, std::unique_ptr<Communicator> control, NcclOptions options);
   ~NcclCommunicator() override;
@@ -72,7 +73,7 @@ public:
 
 private:
   struct LaneState {
-    // Held while NCCL is called, but for an abort that finds it held for too long.
+    // Held while NCCL is called, except by an abort that finds it held for too long.
     std::mutex mutex;
     ncclComm_t comm = nullptr;
     CudaStream *stream = nullptr;
@@ -98,9 +99,9 @@ private:
   /// Calls `start(comm, stream)`, which returns NCCL's result.
   template <typename Start>
   Status enqueue(unsigned lane, const CollectiveDescriptor &what, Start &&start);
-  /// Makes the operator of a scaled sum, once. Expects the lane's mutex.
+  /// Makes the operator of a scaled sum, once for each factor. The caller holds the lane's mutex.
   ncclResult_t scaling(LaneState &lane, ncclDataType_t dtype, double factor, ncclRedOp_t *op);
-  /// Closes a group that an error leaves open. Expects the lane's mutex.
+  /// Closes a group that an error leaves open. The caller holds the lane's mutex.
   void leaveGroup(LaneState &lane);
   Status failureReason();
   Status ncclError(const std::string &what, ncclResult_t result, ncclComm_t comm);

@@ -1,4 +1,4 @@
-//===- NcclSetup.cpp - Connecting the ranks over NCCL, and their arenas ---===//
+//===- NcclSetup.cpp - Connects the ranks over NCCL, makes their arenas ---===//
 
 #include "comm/CollectiveNames.h"
 #include "comm/Store.h"
@@ -12,13 +12,13 @@ using namespace fsdp::rt;
 static constexpr std::chrono::milliseconds kPollInterval{1};
 
 namespace {
-/// What rank 0 tells the others.
+/// Rank 0's message to the other ranks.
 struct Identity {
   uint64_t valid;
   ncclUniqueId id;
 };
 
-/// What each rank tells the others of its arena.
+/// Each rank's message about its arena.
 struct ArenaReport {
   uint64_t bytes, fromNccl;
 };
@@ -38,7 +38,7 @@ NcclCommunicator::connect(CudaDevice &device, std::unique_ptr<Communicator> cont
   std::unique_ptr<NcclCommunicator> communicator(
       new NcclCommunicator(device, std::move(control), options));
   if (Status status = communicator->initialize(); !status.ok()) {
-    // The others need not wait for their timeout.
+    // So that the other ranks do not wait for their timeout.
     communicator->abort(status);
     return status;
   }
@@ -97,7 +97,7 @@ Status NcclCommunicator::split(unsigned lane) {
                           &states[lane].comm, &config);
   if (result != ncclSuccess && result != ncclInProgress)
     return ncclError(what, result, root);
-  // The handle is set when the communicator it comes from is ready again.
+  // The handle is set when the communicator that was split is ready again.
   if (Status status = awaitReady(root, what); !status.ok())
     return status;
   if (!states[lane].comm)
@@ -127,7 +127,7 @@ Status NcclCommunicator::awaitReady(ncclComm_t comm, const std::string &what) {
 NcclCommunicator::~NcclCommunicator() {
   for (std::thread &abort : aborts)
     abort.join();
-  // After an abort NCCL has freed its communicators; what remains is memory.
+  // After an abort NCCL has freed its communicators, and only memory is left to free.
   bool alive = failureReason().ok();
   if (alive)
     deregisterArena();
@@ -136,7 +136,7 @@ NcclCommunicator::~NcclCommunicator() {
       continue;
     for (const auto &[scale, op] : lane.scalings)
       (void)calls.ncclRedOpDestroy(op, lane.comm);
-    // Flushes what is enqueued, on all ranks.
+    // Flushes the enqueued work, on all ranks.
     (void)calls.ncclCommFinalize(lane.comm);
     (void)calls.ncclCommDestroy(lane.comm);
   }
@@ -221,7 +221,7 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
 }
 
 Status NcclCommunicator::registerArena() {
-  // All ranks register on all lanes, and then tell each other whether that has worked.
+  // All ranks register on all lanes, and then tell each other whether all have succeeded.
   ncclResult_t failed = ncclSuccess;
   for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane) {
     ncclResult_t result =
@@ -232,7 +232,7 @@ Status NcclCommunicator::registerArena() {
       note = "no symmetric windows: " + calls.describe(result, states[lane].comm);
     }
   }
-  // Success without a window: NCCL does not support them between these devices.
+  // Success without a window means that NCCL does not support windows between these devices.
   bool hasAll = std::all_of(states.begin() + kControlLane + 1, states.end(),
                             [](const LaneState &state) { return state.window != nullptr; });
   if (failed == ncclSuccess && !hasAll)

@@ -1,4 +1,4 @@
-//===- RealCudaCalls.cpp - The calls themselves ---------------------------===//
+//===- RealCudaCalls.cpp - Calls CUDA, NCCL and torch ---------------------===//
 
 #include "cuda/RealCudaCalls.h"
 #include "comm/Exceptions.h"
@@ -16,14 +16,15 @@ using namespace fsdp::rt;
 
 namespace {
 
-/// `error`, which nobody else is to find with cudaGetLastError().
+/// Returns `error`, and clears CUDA's last error, so that no other caller of cudaGetLastError()
+/// finds it.
 cudaError_t taken(cudaError_t error) {
   if (error != cudaSuccess)
     (void)cudaGetLastError();
   return error;
 }
 
-/// The driver's function, which only a machine with a driver has.
+/// The driver's function, looked up at run time, since a machine may have no driver.
 PFN_cuStreamWriteValue32_v11070 findStreamWriteValue32(cudaError_t *error) {
   void *function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;

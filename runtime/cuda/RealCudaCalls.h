@@ -1,4 +1,4 @@
-//===- RealCudaCalls.h - The calls themselves -------------------*- C++ -*-===//
+//===- RealCudaCalls.h - Calls CUDA, NCCL and torch ----------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CUDA_REALCUDACALLS_H
 #define FSDP_RUNTIME_CUDA_REALCUDACALLS_H

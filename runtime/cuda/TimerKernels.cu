@@ -13,7 +13,7 @@ static __device__ unsigned long long nanosecondsNow() {
 static __global__ void startKernel(unsigned timer) { begins[timer] = nanosecondsNow(); }
 
 static __device__ void sleepUntil(unsigned long long begin, long long nanoseconds) {
-  // Another multiprocessor may see an earlier time than the one that noted `begin`.
+  // Signed, since this multiprocessor may read an earlier time than the one that noted `begin`.
   while (static_cast<long long>(nanosecondsNow() - begin) < nanoseconds)
     __nanosleep(200);
 }

@@ -12,13 +12,13 @@ namespace fsdp::rt {
 /// Timers of each device, in its memory. One is used by one stream at a time.
 constexpr unsigned kNumTimers = 8;
 
-/// Launches a kernel of one thread that notes the device's clock when it runs. Results:
-/// cudaErrorInvalidValue for a timer that there is not, else the launch's own.
+/// Launches a kernel of one thread that notes the device's clock when it runs. Returns
+/// cudaErrorInvalidValue for an invalid timer, else the launch's error.
 cudaError_t startTimer(unsigned timer, cudaStream_t stream);
 
-/// Launches a kernel of one thread that ends once the device's clock is `nanoseconds` past the
-/// timer's start, at once if it is. Until then it occupies a slot of one multiprocessor, as a
-/// collective's kernel would at least.
+/// Launches a kernel of one thread that ends when the device's clock is `nanoseconds` past the
+/// timer's start, or at once if it is already. Until then it occupies a slot of one multiprocessor,
+/// the least that a collective's kernel would occupy.
 cudaError_t awaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream);
 
 /// Launches a kernel of one thread that ends `nanoseconds` after it began.

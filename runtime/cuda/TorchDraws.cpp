@@ -1,4 +1,4 @@
-//===- TorchDraws.cpp - Numbers of random operators on a GPU --------------===//
+//===- TorchDraws.cpp - Random numbers of operators on a GPU --------------===//
 
 #include "cuda/TorchDraws.h"
 
@@ -13,7 +13,7 @@
 using namespace fsdp::rt;
 using State = c10::intrusive_ptr<at::CUDAGeneratorState>;
 
-/// The state that the default generator of `device` has from the first call on.
+/// The state that the default generator of `device` gets at the first call and keeps.
 static const State &stateOf(int device) {
   static std::mutex mutex;
   static std::map<int, State> states;

@@ -1,9 +1,9 @@
-//===- TorchDraws.h - Numbers of random operators on a GPU ------*- C++ -*-===//
+//===- TorchDraws.h - Random numbers of operators on a GPU ---- -*- C++ -*-===//
 //
 // Torch's random operators ask the default generator of their device for a Philox seed and offset.
-// While a draw is begun, the generator has a state of ours: with the draw's seed and offset 0, and
-// for operators that are being captured with the addresses of device words that hold the same, so
-// that a replayed graph draws what the words say then.
+// During a draw the generator has a state made here, with the draw's seed and offset 0. For
+// operators that are being captured it has the addresses of device words that hold these values, so
+// that a replayed graph draws with the words' current values.
 //
 // Sources: torch 2.11, ATen/cuda/CUDAGeneratorImpl.h and the notes there.
 //

@@ -7,7 +7,7 @@
 
 using namespace fsdp::rt;
 
-/// Smaller data are read ahead whole when they are opened; larger ones batch by batch.
+/// Smaller data are read ahead completely when they are opened, larger data batch by batch.
 static constexpr size_t kReadWholeBytes = size_t{64} << 20;
 
 static std::vector<int64_t> endsOf(const std::vector<std::unique_ptr<SampleFile>> &files) {
@@ -66,7 +66,8 @@ Result<std::vector<InputShape>> fsdp::rt::planInputs(const PlanView &plan) {
   std::vector<InputShape> inputs;
   for (const fsdp_input &input : plan.inputs()) {
     if (input.microbatch != 0)
-      continue; // checked with the plan: they repeat those of the first
+      continue; // further microbatches repeat the inputs of the first; validatePlan() has checked
+                // this
     const fsdp_value &value = plan.values()[input.value];
     std::span<const int64_t> sizes = plan.sizes(value);
     inputs.push_back({plan.string(input.name),

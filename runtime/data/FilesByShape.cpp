@@ -1,4 +1,4 @@
-//===- FilesByShape.cpp - Which shape a file's samples have ---------------===//
+//===- FilesByShape.cpp - Assigns data files to shapes of samples ---------===//
 
 #include "data/SampleFile.h"
 
@@ -17,7 +17,7 @@ bool fsdp::rt::haveEqualSamples(const std::vector<InputShape> &inputs,
 
 static std::string numbered(size_t shape) { return "shape " + std::to_string(shape + 1); }
 
-/// That of `named`, "2:" of `2:tokens.bin`.
+/// The shape of `named`, the "2:" of `2:tokens.bin`.
 static Result<size_t> namedShape(const std::string &named, const std::string &path,
                                  size_t numShapes) {
   size_t shape = 0;

@@ -1,4 +1,4 @@
-//===- IndexUses.cpp - Inputs that number rows of a table ------------------===//
+//===- IndexUses.cpp - Checks of inputs that are indices ------------------===//
 
 #include "data/IndexUses.h"
 #include "DType.h"
@@ -16,10 +16,10 @@ namespace {
 struct IndexedOperator {
   const char *name;
   size_t table, indices;
-  /// Which dimension of the table: -1: that of classes, the second one or the only one; -2: what
-  /// argument 1 says.
+  /// The indexed dimension of the table; -1: the dimension of classes, which is the second or the
+  /// only one; -2: the value of argument 1.
   int dimension;
-  int exempt; // the argument that is an index to ignore; -1: none
+  int exempt; // the argument with an index to ignore; -1: none
 };
 constexpr IndexedOperator kOperators[] = {
     {"aten::embedding", 0, 1, 0, -1},
@@ -33,13 +33,13 @@ constexpr IndexedOperator kOperators[] = {
     {"aten::_embedding_bag", 0, 1, 0, -1},
     {"aten::_embedding_bag_forward_only", 0, 1, 0, -1},
 };
-// Argument 1 lists indices of the dimensions of argument 0, of which negative ones count from its
-// end: x[i, j].
+// Argument 1 is a list of indices into the dimensions of argument 0: x[i, j]. Negative indices
+// count from the end.
 constexpr std::string_view kListOperators[] = {"aten::index", "aten::index_put"};
-// Copies with the same elements in the same order where results are contiguous.
+// Copies that keep the order of elements if their results are contiguous.
 constexpr std::string_view kCopies[] = {"aten::_to_copy", "aten::clone"};
 
-/// Which elements of a copy are 0 instead: those below it, or those above.
+/// Which elements an operator replaces by 0: those below 0, or those above.
 enum class Clamp : uint8_t { None, Below, Above };
 Clamp getClamp(std::string_view callee) {
   return callee == "aten::clamp_min"   ? Clamp::Below
@@ -84,20 +84,20 @@ public:
   std::vector<IndexUse> uses;
 
 private:
-  /// Of what input a value has the elements, and where its memory's first one is.
+  /// The input whose elements a value has, and the position of the value's first element.
   struct Base {
     uint32_t input;
     int64_t offset;
     Clamp clamp = Clamp::None;
     std::optional<int64_t> replaced = std::nullopt; // by kReplacement
   };
-  /// Which elements of a value are this number: a result of aten::eq.
+  /// A result of aten::eq: marks the elements of a value that equal a number.
   struct Mask {
     uint32_t value;
     int64_t number;
   };
-  /// What takes the place of a class that a loss ignores, where the compiler splits the loss
-  /// (fsdp-fuse).
+  /// The value that replaces a class that a loss ignores, in a loss that the compiler has
+  /// split (fsdp-fuse).
   static constexpr int64_t kReplacement = std::numeric_limits<int64_t>::min();
 
   const Base *baseOf(const fsdp_entry &entry, size_t argument) const {
@@ -177,7 +177,7 @@ private:
     IndexUse &use =
         addUse(entry, *base, arguments[op.indices].index, 0, table[static_cast<size_t>(dimension)]);
     if (base->replaced)
-      return; // instead of the number that the call ignores
+      return; // the call then ignores the replacement instead of the number
     if (op.exempt >= 0 && static_cast<size_t>(op.exempt) < arguments.size() &&
         arguments[op.exempt].kind == FSDP_ARG_INT)
       use.exempt = arguments[op.exempt].payload.integer;
@@ -190,7 +190,7 @@ private:
       return;
     std::span<const int64_t> table = plan.sizes(plan.values()[arguments[0].index]);
     std::span<const int64_t> list = plan.integers(arguments[1].index, arguments[1].count);
-    // A mask is an index of as many dimensions as it has itself.
+    // A mask indexes as many dimensions as it has.
     for (int64_t value : list)
       if (value >= 0 && !isIndex(plan.values()[static_cast<size_t>(value)].dtype))
         return;
@@ -200,9 +200,10 @@ private:
         addUse(entry, found->second, found->first, -table[i], table[i]);
   }
 
-  /// Indices of columns have a last dimension of size 1. A loss may ignore negative ones: the
-  /// compiler then clamps them (fsdp-fuse). Targets of a loss's backward have no such dimension and
-  /// are left out: a kernel does not say which of them are ignored, and the loss has been checked.
+  /// Adds the index uses of a kernel. Indices of columns have a last dimension of size 1. If a loss
+  /// ignores negative ones, the compiler clamps them (fsdp-fuse). Targets of a loss's backward have
+  /// no such dimension and are skipped: a kernel does not tell which of them are ignored, and the
+  /// loss's own use is checked.
   void addKernel(const fsdp_entry &entry) {
     int64_t most = 0, columns = 0;
     auto consider = [&](const fsdp_value &value) {

@@ -1,8 +1,8 @@
-//===- IndexUses.h - Inputs that number rows of a table ----------*- C++ -*-===//
+//===- IndexUses.h - Checks of inputs that are indices -------- -*- C++ -*-===//
 //
-// Tokens are indices: an embedding's input numbers its rows, a loss's target numbers its classes.
-// One that lies outside is found on the host, before an operator sees it: on a device it would end
-// the whole process, far from what caused it.
+// Tokens are indices: an embedding's input selects its rows, a loss's target selects its classes.
+// An index out of range is found on the host, before an operator reads it: on a device it would end
+// the whole process, far from the cause.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,16 +25,16 @@ namespace fsdp::rt {
 struct IndexUse {
   uint32_t input;                // of the plan
   uint32_t dtype;                // of the input
-  int64_t firstElement;          // of what is read, in the input
-  std::vector<int64_t> sizes;    // likewise
+  int64_t firstElement;          // of the elements read, within the input
+  std::vector<int64_t> sizes;    // of the elements read
   std::vector<int64_t> strides;  // elements
-  int64_t least;                 // no index is below it: 0, or negative where that is allowed
-  int64_t count;                 // indices are below it
-  std::optional<int64_t> exempt; // the one that a loss ignores
+  int64_t least;                 // lower limit of indices: 0, or negative where that is allowed
+  int64_t count;                 // upper limit of indices, exclusive
+  std::optional<int64_t> exempt; // the index that a loss ignores
   std::string user;              // for messages: `aten::embedding in module "tok"`
 };
 
-/// Those of a plan, by what it calls.
+/// The index uses of a plan, found by its calls.
 std::vector<IndexUse> findIndexUses(const PlanView &plan);
 
 /// An index of a batch that is out of range.
@@ -42,7 +42,7 @@ struct BadIndex {
   int64_t value;
   int64_t element; // of the input
 };
-/// The first one that `use` reads of `input`, its bytes.
+/// The first bad index that `use` reads from `input`, the input's bytes.
 std::optional<BadIndex> findBadIndex(const IndexUse &use, std::span<const std::byte> input);
 
 } // namespace fsdp::rt

@@ -24,7 +24,7 @@ struct InputShape {
   std::vector<int64_t> sizes;
 };
 
-/// A file that is open. Used by one thread.
+/// An open data file. Used by one thread.
 class SampleFile {
 public:
   explicit SampleFile(std::string path) : filePath(std::move(path)) {}
@@ -53,8 +53,8 @@ Result<std::unique_ptr<SampleFile>> openTensors(const std::string &path,
 /// Element types of token files.
 enum class TokenType { U8, U16, U32, I32, I64 };
 
-/// A file of tokens: raw ones of `type`, or with a header that says what they are
-/// (TokenHeader.h), which has to agree with `type` if that is given.
+/// A file of tokens: raw tokens of `type`, or a file whose header names the type (TokenHeader.h),
+/// which must agree with `type` if that is given.
 Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
                                                std::optional<TokenType> type,
                                                const std::vector<InputShape> &inputs);
@@ -62,25 +62,26 @@ Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
 /// "ids:i64[4,128], labels:i64[4,128]".
 std::string describeInputs(const std::vector<InputShape> &inputs);
 
-/// True if samples of the one inputs are samples of the others: equal dtypes, and equal sizes but
-/// for the first, which counts samples.
+/// True if both sets of inputs have the same samples: equal dtypes, and equal sizes except the
+/// first, which counts samples.
 bool haveEqualSamples(const std::vector<InputShape> &inputs, const std::vector<InputShape> &others);
 
-/// `2:tokens.bin` as "2:" and "tokens.bin": of which shape a file's samples are. "" if the path
-/// says nothing of it, or there is a file of that very name.
+/// Splits `2:tokens.bin` into "2:" and "tokens.bin": the number of the shape of a file's samples,
+/// and the path. The first is "" if the path has no such number, or if there is a file of exactly
+/// that name.
 std::pair<std::string, std::string> splitShape(const std::string &path);
 
-/// The files by shape, of which each has its samples. `shapes`: the inputs of each. With one shape
-/// nothing is looked at: opening the files does that. Of several each needs a file; errors name the
-/// file, or the shape that has none. `flag`: where the files are named.
+/// The files for each shape. `shapes`: the inputs of each shape. With one shape nothing is checked,
+/// since opening the files checks it. With several shapes each needs a file; errors name the file,
+/// or the shape without a file. `flag`: the flag that names the files.
 Result<std::vector<std::vector<std::string>>>
 filesByShape(const std::vector<std::string> &paths,
              const std::vector<std::vector<InputShape>> &shapes, const char *flag);
 
-/// The files that `patterns` name, in their order: a pattern with *, ? or [ stands for all that it
-/// matches, in the order of their names, unless there is a file of just that name; what
-/// splitShape() finds before it stands before each. An error names the pattern that matches
-/// nothing, and the `flag` that it stands behind.
+/// The files that `patterns` name, in order. A pattern with *, ? or [ stands for all matching
+/// files, sorted by name, unless there is a file of exactly that name. A shape's number before a
+/// pattern (splitShape()) is put before each file. An error names the pattern that matches nothing,
+/// and the `flag` that has it.
 Result<std::vector<std::string>> findDataFiles(const std::vector<std::string> &patterns,
                                                const char *flag);
 

@@ -1,4 +1,4 @@
-//===- SampleOrder.cpp - Which samples a rank reads at a step -------------===//
+//===- SampleOrder.cpp - The samples that a rank reads at a step ----------===//
 
 #include "data/SampleOrder.h"
 
@@ -73,7 +73,7 @@ int64_t SampleSplit::heldOutSample(int64_t index) const {
 int64_t SampleSplit::trainingSample(int64_t index) const {
   if (parts == 0)
     return index;
-  // Each part before has left out one; a part has two samples or more.
+  // Each earlier part holds out one sample; a part has at least two samples.
   auto before = [&](int64_t part) { return beginOf(part) - part; };
   auto part = static_cast<int64_t>(static_cast<__int128>(index) * parts / training());
   while (part > 0 && before(part) > index)

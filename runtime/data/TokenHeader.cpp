@@ -1,4 +1,4 @@
-//===- TokenHeader.cpp - What a file of tokens says of itself -------------===//
+//===- TokenHeader.cpp - The header of a token file -----------------------===//
 
 #include "data/TokenHeader.h"
 
@@ -45,7 +45,7 @@ std::optional<TokenType> fsdp::rt::tokenTypeNamed(std::string_view name) {
   return std::nullopt;
 }
 
-/// A file whose first word is one of llm.c's magic numbers.
+/// Reads the header of a file whose first word is one of llm.c's magic numbers.
 static Result<TokenLayout> readHeader(const std::string &path, std::span<const std::byte> file,
                                       const HeaderRow &row) {
   std::array<int32_t, 3> words{};

@@ -1,4 +1,4 @@
-//===- TokenReader.cpp - Samples of a file of tokens ----------------------===//
+//===- TokenReader.cpp - Samples of a token file --------------------------===//
 
 #include "DType.h"
 #include "checkpoint/SafetensorsReader.h"
@@ -9,7 +9,7 @@
 
 using namespace fsdp::rt;
 
-/// Converts `count` tokens; the index of the first that Target cannot hold, or -1.
+/// Converts `count` tokens. Returns the index of the first token that Target cannot hold, or -1.
 template <typename Source, typename Target>
 static int64_t convertTokens(const std::byte *source, std::byte *target, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -64,7 +64,7 @@ public:
     if (Status status = file.read(bytesOf(sample), tokens.data()); !status.ok())
       return status;
     for (size_t input = 0; input < columns.size(); ++input) {
-      // The second input is the first one's next tokens.
+      // The second input is the first one shifted by one token.
       auto first = static_cast<int64_t>(input);
       const auto &[convert, rowBytes] = columns[input];
       int64_t bad =
@@ -96,7 +96,7 @@ private:
   int64_t width; // bytes of a token in the file
   int64_t numSamples, window;
   std::vector<Column> columns;   // by input
-  std::vector<std::byte> tokens; // of a sample, as the file has them
+  std::vector<std::byte> tokens; // of a sample, as in the file
 };
 
 } // namespace
@@ -134,7 +134,7 @@ Result<std::unique_ptr<SampleFile>> fsdp::rt::openTokens(const std::string &path
   Result<TokenLayout> layout = tokenLayoutOf(path, file->bytes(), type);
   if (!layout.ok())
     return layout.status();
-  // Two inputs need one token more: the last target.
+  // With two inputs a sample has one more token, the last target.
   int64_t extra = static_cast<int64_t>(inputs.size()) - 1;
   int64_t samples = std::max<int64_t>(0, layout->tokens - extra) / inputs[0].sizes[1];
   if (samples == 0)

@@ -17,7 +17,7 @@ using namespace fsdp::rt;
 namespace {
 class WorkerStream;
 
-/// Belongs to the thread that runs the step; workers get copies of it.
+/// Used by the thread that runs the step; workers get copies.
 struct CpuEvent final : Event {
   WorkerStream *stream = nullptr; // null: complete
   uint64_t position = 0;          // items of `stream` that precede the event
@@ -84,12 +84,12 @@ public:
   bool isComplete(uint64_t position) const {
     return completed.load(std::memory_order_acquire) >= position;
   }
-  /// Blocks until `position` items have run; the stream's first error. With `help` the calling
-  /// thread runs them itself where it can.
+  /// Blocks until `position` items have run. Returns the stream's first error. With `help` the
+  /// calling thread runs items itself if no other thread does.
   Status waitFor(uint64_t position, bool help);
 
 private:
-  /// Work, a wait for `position` items of `awaited`, or else work on memory.
+  /// One of: work, a wait for `position` items of `awaited`, or work on memory.
   struct Item {
     Work work = {};
     WorkerStream *awaited = nullptr;
@@ -99,7 +99,7 @@ private:
 
   void push(Item item);
   void runWorker();
-  /// Runs the oldest item. Expects the lock, which it gives up while the item runs.
+  /// Runs the oldest item. The caller holds the lock, which is released while the item runs.
   void runOne(std::unique_lock<std::mutex> &lock);
   static Status execute(const Item &item);
 
@@ -112,10 +112,11 @@ private:
   bool running = false;               // a thread is executing an item
   bool stopping = false;
   Status firstError;
-  std::thread worker; // last: it uses the rest
+  std::thread worker; // last member: it uses the others
 };
 
-/// The thread itself: work runs where it is enqueued, so that every event is complete at once.
+/// The calling thread as a stream: work runs when it is enqueued, so every event is complete at
+/// once.
 class ComputeStream final : public Stream {
 public:
   void enqueue(Work work) override {
@@ -188,13 +189,13 @@ void WorkerStream::runOne(std::unique_lock<std::mutex> &lock) {
   running = false;
   completed.fetch_add(1, std::memory_order_release);
   ran.notify_all();
-  // What a helper leaves behind is the worker's, which may have gone back to sleep meanwhile.
+  // The worker runs the items that a helper leaves; it may have gone back to sleep meanwhile.
   if (completed.load() < pushed)
     added.notify_one();
 }
 
 void WorkerStream::runWorker() {
-  // Signals are for the thread that runs the step.
+  // Signals are blocked here, so that the thread that runs the step receives them.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -209,7 +210,7 @@ void WorkerStream::runWorker() {
 
 Status WorkerStream::waitFor(uint64_t position, bool help) {
   std::unique_lock lock(mutex);
-  // Nobody may have been woken for what was deferred.
+  // The worker may not have been woken for deferred work.
   if (!help)
     added.notify_one();
   while (completed.load() < position) {
@@ -224,7 +225,7 @@ Status WorkerStream::waitFor(uint64_t position, bool help) {
 Status WorkerStream::wait(Event &event) {
   auto &cpuEvent = static_cast<CpuEvent &>(event);
   if (cpuEvent.stream == this)
-    return Status(); // a stream is in order
+    return Status(); // a stream is ordered already
   if (cpuEvent.stream && !cpuEvent.stream->isComplete(cpuEvent.position))
     push({.awaited = cpuEvent.stream, .position = cpuEvent.position});
   return Status();
@@ -239,7 +240,7 @@ std::unique_ptr<Stream> CpuDevice::makeStream(const char *name) {
 std::unique_ptr<Event> CpuDevice::makeEvent() { return std::make_unique<CpuEvent>(); }
 
 Result<std::unique_ptr<Memory>> CpuDevice::allocate(size_t bytes) {
-  // What is written past the page cache lies in whole pages.
+  // Aligned to pages, since writes that bypass the page cache need whole pages.
   constexpr size_t kAlignment = 4096;
   size_t rounded = (bytes / kAlignment + 1) * kAlignment;
   void *address = std::aligned_alloc(kAlignment, rounded);

@@ -3,9 +3,9 @@
 // The compute stream is the thread that makes it: its work runs at once. Every other stream is a
 // ring of fixed capacity with a worker thread, so that collectives really run beside computation.
 //
-// A wait on the compute stream helps: if nobody is executing the awaited stream, the waiting thread
-// takes its work over, in order, up to the event. That saves two context switches per collective
-// and changes nothing else, as at most one thread executes a stream at any time.
+// A wait on the compute stream may execute other streams: if no thread executes the awaited stream,
+// the waiting thread runs its work, in order, up to the event. This saves two context switches per
+// collective and changes nothing else, since at most one thread executes a stream at any time.
 //
 // Threads: enqueue, record, wait and synchronize of all streams of a device belong to the thread
 // that runs the step. Work runs on that thread or on the stream's worker.

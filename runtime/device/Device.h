@@ -5,8 +5,8 @@
 // (runtime/device/CpuDevice.h); the compute stream is the thread that runs the step. A CUDA device
 // (runtime/cuda/CudaDevice.h) implements the same interface with CUDA streams and events.
 //
-// Nothing here allocates once the device is made: events and memory are made before the first step,
-// and a stream's queue has a fixed capacity.
+// Nothing here allocates during steps: events and memory are made before the first step, and a
+// stream's queue has a fixed capacity.
 //
 // Errors of a stream stay: calls that return nothing note the first one, later work is skipped, and
 // wait() and synchronize() return it.
@@ -42,10 +42,10 @@ public:
   }
 };
 
-/// A number that a stream writes and any thread may read at any time.
+/// A counter that a stream writes and any thread may read at any time.
 using ProgressWord = std::atomic<uint32_t>;
 
-/// Memory of a device, or of the host where the device reaches it; freed with the object.
+/// Memory of a device, or host memory that the device can access; freed with the object.
 class Memory {
 public:
   virtual ~Memory() = default;
@@ -60,13 +60,13 @@ private:
   size_t bytes;
 };
 
-/// Work for a stream, without allocation: `run(context, index)` on the stream's thread; on CUDA at
-/// once on the calling thread, to enqueue on the stream what it wants to run there.
+/// Work for a stream, without allocation: `run(context, index)` is called on the stream's thread;
+/// on CUDA at once on the calling thread, to enqueue operations on the stream.
 struct Work {
   Status (*run)(void *context, uint32_t index) = nullptr;
   void *context = nullptr;
   uint32_t index = 0;
-  /// The enqueuing thread will soon wait for the work: do not wake anybody for it.
+  /// The enqueuing thread will soon wait for the work, so no worker is woken.
   bool deferred = false;
 };
 
@@ -77,8 +77,8 @@ public:
   virtual void enqueue(Work work) = 0;
   /// Records `event` after everything enqueued so far.
   virtual void record(Event &event) = 0;
-  /// What is enqueued from now on runs after `event`. On the compute stream of a CPU this blocks
-  /// the calling thread. Returns the error of the recorded stream, if it failed.
+  /// Work enqueued from now on runs after `event`. On the compute stream of a CPU this blocks the
+  /// calling thread. Returns the error of the recorded stream, if it failed.
   virtual Status wait(Event &event) = 0;
   /// Blocks until everything enqueued has run; the first error of the stream, if any.
   virtual Status synchronize() = 0;
@@ -89,10 +89,11 @@ public:
   /// Sets bytes to zero.
   virtual void zero(void *to, size_t bytes) = 0;
   /// Writes `value` to `word`, which lies in Device::allocateHost memory. An error if the device
-  /// cannot: the stream goes on without, but what is being captured cannot become a graph.
+  /// cannot do that: the stream goes on without the write, but a capture in progress cannot become
+  /// a graph.
   virtual Status mark(ProgressWord &word, uint32_t value) = 0;
-  /// The stream stands still for `duration` before it runs what is enqueued from now on. An error
-  /// where a device cannot do that.
+  /// The stream waits for `duration` before it runs work enqueued from now on. An error if the
+  /// device cannot do that.
   virtual Status delay(std::chrono::nanoseconds duration) {
     return Status::error("streams of this device cannot be delayed");
   }
@@ -118,9 +119,9 @@ public:
   /// Zeroed memory of the host that the device reads and writes asynchronously, 64-byte aligned.
   virtual Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) = 0;
 
-  /// Captures what `issue` enqueues on `origin`, and on streams that it orders after and before
-  /// `origin` by events, without running it. The thread that calls it enqueues nothing else
-  /// meanwhile. After an error the streams are as they were before.
+  /// Captures, without running it, the work that `issue` enqueues on `origin` and on streams that
+  /// it orders after and before `origin` by events. The calling thread must enqueue nothing else
+  /// meanwhile. After an error the streams are as before.
   virtual Result<std::unique_ptr<Graph>> capture(Stream &origin,
                                                  const std::function<Status()> &issue) = 0;
 };

@@ -1,10 +1,10 @@
 //===- LaggedReadback.h - Reads a step's results some steps late -*- C++ -*-===//
 //
-// The host reads a step's loss without standing still: the copy to the host is enqueued behind the
-// step, and waited for when `lag` more steps have been issued. With lag 0 the host waits for the
-// step itself. The wait also bounds how far the host runs ahead of the device.
+// Lets the host read a step's loss without stalling: the copy to the host is enqueued after the
+// step, and the host waits for it when `lag` more steps have been issued. With lag 0 the host waits
+// for the step itself. The wait also bounds how far the host runs ahead of the device.
 //
-// Belongs to the thread that runs the step.
+// Used by the thread that runs the step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,12 +19,11 @@ namespace fsdp::rt {
 
 class LaggedReadback {
 public:
-  /// For `bytes` per step. The device outlives the object. An error if there is no memory.
+  /// `bytes`: per step. The device outlives the object. An error if there is no memory.
   static Result<std::unique_ptr<LaggedReadback>> create(Device &device, size_t bytes, unsigned lag);
 
-  /// Enqueues, behind what `stream` has been given, the copy of this step's bytes at `source`. The
-  /// stream itself copies, so that its next step may overwrite them. At most lag + 1 steps may be
-  /// outstanding.
+  /// Enqueues on `stream` the copy of this step's bytes at `source`. The stream itself copies, so
+  /// the next step on it may overwrite them. At most lag + 1 steps may be outstanding.
   void enqueue(Stream &stream, const void *source);
 
   /// If more than `lag` steps are outstanding: waits for the oldest and gives its bytes, valid

@@ -26,7 +26,7 @@ Result<c10::OperatorHandle> fsdp::rt::findOperator(const PlanView &view, const f
 }
 
 namespace {
-/// Converts one argument; no value if its kind does not fit the type of its place.
+/// Converts one argument; no value if its kind does not fit the type in the schema.
 class Converter {
 public:
   Converter(const PlanView &view, std::span<const at::Tensor> tensors, c10::Device device)
@@ -52,7 +52,7 @@ private:
 };
 } // namespace
 
-/// A number in the place of a `type`.
+/// Converts a number for a parameter of `type`.
 std::optional<IValue> Converter::scalar(const c10::Scalar &number, const c10::Type &type) const {
   switch (type.kind()) {
   case TypeKind::TensorType: {
@@ -78,7 +78,7 @@ std::optional<IValue> Converter::scalar(const c10::Scalar &number, const c10::Ty
   }
 }
 
-/// A list of numbers for a list of `element`.
+/// Converts a list of numbers for a list of `element`.
 std::optional<IValue> Converter::numbers(const fsdp_argument &argument,
                                          const c10::Type &element) const {
   auto fill = [&](auto list, auto convert) {
@@ -123,7 +123,7 @@ std::optional<IValue> Converter::numbers(const fsdp_argument &argument,
 std::optional<IValue> Converter::list(const fsdp_argument &argument,
                                       const c10::Type &element) const {
   if (argument.kind != FSDP_ARG_VALUE_LIST) {
-    // An empty list does not say of what.
+    // An empty list does not tell the type of its elements.
     if (argument.count == 0 && element.kind() == TypeKind::TensorType)
       return IValue(c10::List<at::Tensor>());
     return numbers(argument, element);
@@ -183,7 +183,7 @@ std::optional<IValue> Converter::convert(const fsdp_argument &argument, c10::Typ
                          : argument.kind == FSDP_ARG_BOOL
                              ? c10::Scalar(argument.payload.integer != 0)
                              : c10::Scalar(argument.payload.integer);
-    // `int[2] stride` takes a single number for all.
+    // `int[2] stride` also takes a single number, for all elements.
     if (listType && length && argument.kind == FSDP_ARG_INT) {
       c10::List<int64_t> list;
       for (int32_t i = 0; i < *length; ++i)
@@ -203,7 +203,7 @@ std::optional<IValue> Converter::convert(const fsdp_argument &argument, c10::Typ
     if (!listType)
       return std::nullopt;
     return list(argument, *listType->getElementType());
-  // The schema's types of these are int.
+  // The schema has the type int for these.
   case FSDP_ARG_DTYPE:
   case FSDP_ARG_MEMORY_FORMAT:
     if (type->kind() != TypeKind::IntType)

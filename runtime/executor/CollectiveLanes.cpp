@@ -56,8 +56,8 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
   case FSDP_ALL_REDUCE_START:
     return communicator.allReduce(lane, destination, count, dtype, op);
   case FSDP_NORM_ALL_REDUCE_START:
-    // The bits of doubles from 0 on order as integers, with NaNs last: a NaN of any rank arrives,
-    // which maxima of floating point may drop.
+    // The bits of non-negative doubles compare as integers, with NaNs largest. So a NaN of any rank
+    // survives, whereas floating-point maxima may drop it.
     return view.normType() == FSDP_NORM_INF
                ? communicator.allReduce(lane, destination, count, FSDP_I64, ReduceOp::Max)
                : communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
@@ -86,7 +86,8 @@ Status CollectiveLanes::divideBefore(void *lanes, uint32_t index) {
   auto &self = *static_cast<CollectiveLanes *>(lanes);
   const fsdp_entry &entry = self.view.entries()[index];
   unsigned lane = laneOf(entry);
-  const bool scatters = entry.kind == FSDP_REDUCE_SCATTER_START; // an all-reduce is in place
+  // False: an all-reduce, which is in place.
+  const bool scatters = entry.kind == FSDP_REDUCE_SCATTER_START;
   size_t blocks = scatters ? self.communicator.ranksOf(lane).size : 1;
   std::byte *input = self.arena + (scatters ? entry.source : entry.destination);
   return self.describe(
@@ -128,9 +129,9 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
   unsigned number = laneOf(started[0]);
   Lane &lane = lanes[number];
   compute.record(*issued);
-  // The compute stream has no error of its own: a failed operator ends the step.
+  // The compute stream itself cannot fail, since a failed operator ends the step.
   (void)lane.stream->wait(*issued);
-  // If the reduction that it goes on with fails, so does the all-reduce's stream.
+  // If the reduce-scatter before an all-reduce fails, the all-reduce's stream fails, too.
   for (const fsdp_entry &entry : started)
     if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE)
       (void)lane.stream->wait(*events[entry.after]);
@@ -157,7 +158,7 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
     lane.stream->enqueue({run, this, first + i, awaited || choice.deferred()});
     if (!grouped)
       divideResult(i, awaited || choice.deferred());
-    // Before the event: whoever waits for it may end the trace.
+    // Before the event, since the thread that waits for the event may end the trace.
     if (tracer && !grouped && i + 1 == count)
       lane.stream->enqueue({traceEnd, this, first, awaited || choice.deferred()});
     if (!grouped)

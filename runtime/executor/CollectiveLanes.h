@@ -1,11 +1,11 @@
 //===- CollectiveLanes.h - A step's collectives on their streams -*- C++ -*-===//
 //
 // Each lane of the communicator that the plan uses has a stream. A start makes the lane's stream
-// wait for what the compute stream has been given so far, issues the collective there and records
-// the event of its handle; the compute stream waits for that event where the plan says. Before a
-// gather from the host the shard is copied to its place there, on a stream of its own.
+// wait for all work that the compute stream has been given so far, issues the collective there and
+// records the event of its handle. The plan says where the compute stream waits for that event.
+// Before a gather from the host, the shard is copied from the host on a stream of its own.
 //
-// Belongs to the thread that runs the step.
+// Used by the thread that runs the step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,34 +33,35 @@ public:
 
   /// Makes the streams and events.
   void prepare();
-  /// Tells the communicator of the streams; prepare() does so, too.
+  /// Passes the streams to the communicator; prepare() does so, too.
   void useStreams();
 
   /// Starts the collectives of `count` entries from `first`, which the plan coalesces: one launch
-  /// where the communicator is asynchronous, else one after another. `awaited`: nothing is to run
-  /// before it is waited for.
+  /// if the communicator is asynchronous, else one after another. `awaited`: the compute stream
+  /// waits for them at once.
   void start(uint32_t first, uint32_t count, bool awaited);
-  /// The compute stream waits for a handle; the error of its collective, if it is known.
+  /// Makes the compute stream wait for a handle. Returns the error of its collective, if it is
+  /// known.
   Status wait(uint32_t handle);
-  /// Of a handle, for what is started elsewhere.
+  /// The event of a handle, for work that is started elsewhere.
   Event &eventOf(uint32_t handle) { return *events[handle]; }
-  /// Blocks until all streams but compute have run what they were given; the first error.
+  /// Blocks until all streams but compute have run their work. Returns the first error.
   Status synchronize();
-  /// Tells `tracer` of the launches that are started from now on, until it is null.
+  /// Reports launches from now on to `next`, until it is null.
   void trace(EntryTracer *next) { tracer = next; }
 
 private:
   struct Lane {
-    Stream *stream = nullptr; // null: the plan has no collective here
+    Stream *stream = nullptr; // null: the plan has no collective on this lane
     bool asynchronous = false;
   };
 
   static Status run(void *lanes, uint32_t entry);
-  /// What a rank divides of a reduction by itself.
+  /// Divisions of a reduction that the rank itself does, before or after it.
   static Status divideBefore(void *lanes, uint32_t entry);
   static Status divideAfter(void *lanes, uint32_t entry);
   Status collect(const fsdp_entry &entry);
-  /// This rank's part of what a gather yields.
+  /// This rank's part of a gather's result.
   std::byte *ownPart(const fsdp_entry &gather) const;
   Status describe(const fsdp_entry &entry, Status status) const;
   static Status beginGroup(void *lanes, uint32_t lane);
@@ -75,14 +76,15 @@ private:
   HostCopies &hostCopies;
   std::byte *const arena;
 
-  std::unique_ptr<Event> issued;              // by compute, when a collective starts
+  std::unique_ptr<Event> issued;              // recorded on compute when a collective starts
   std::vector<std::unique_ptr<Event>> events; // by handle
-  std::vector<std::unique_ptr<Event>> fetched; // by handle; null: it is no gather from the host
+  // By handle; null if it is not a gather from the host.
+  std::vector<std::unique_ptr<Event>> fetched;
   std::vector<WorkerChoice> choices;          // by handle
   EntryTracer *tracer = nullptr;
   std::vector<Lane> lanes; // by number
-  /// By fsdp_stream: what communicators issue on one stream runs in order. Last: workers end before
-  /// what they use.
+  /// By fsdp_stream: collectives of several communicators on one stream run in order. Last member:
+  /// workers end before the members that they use.
   std::unique_ptr<Stream> streams[FSDP_REPLICATE + 1];
 };
 

@@ -10,10 +10,11 @@
 
 namespace fsdp::rt {
 
-/// The instruction set of this machine, among those of a plan's kernels (FSDP_NUM_KERNEL_LEVELS).
+/// The index of this machine's instruction set among those of a plan's kernels
+/// (FSDP_NUM_KERNEL_LEVELS).
 size_t kernelLevel();
 
-/// Launches of a plan's kernels on the threads of operators, by the functions for this machine's
+/// Launches a plan's kernels on the operators' threads, with the functions for this machine's
 /// instruction set.
 class CpuLaunches {
 public:

@@ -42,7 +42,7 @@ Status CpuOperatorRuntime::writeGathered() {
 Status CpuOperatorRuntime::begin() {
   normPart = 0;
   factor.reset();
-  shardNorms.assign(updates.size(), std::nullopt); // allocates in the first step alone
+  shardNorms.assign(updates.size(), std::nullopt); // allocates only in the first step
   return {};
 }
 

@@ -50,11 +50,11 @@ private:
   std::vector<std::unique_ptr<ShardUpdate>> updates;
   std::vector<uint32_t> optimizerOf; // by update
   std::vector<bool> countsInNorm;    // likewise
-  std::vector<std::optional<double>> shardNorms; // likewise, of those that are computed ahead
+  std::vector<std::optional<double>> shardNorms; // likewise, if computed ahead
   std::vector<ShardBuffers> frozen;
   CpuLaunches launches;
   double normPart = 0;         // of the step so far
-  std::optional<float> factor; // set: the step clips, and `normPart` is that of all gradients
+  std::optional<float> factor; // set if the step clips; `normPart` is then that of all gradients
   std::optional<RandomDraw> draw;
 };
 

@@ -1,4 +1,4 @@
-//===- EntryTimes.cpp - When a step's entries ran -------------------------===//
+//===- EntryTimes.cpp - Measures when a step's entries run ----------------===//
 
 #include "executor/EntryTimes.h"
 

@@ -1,4 +1,4 @@
-//===- EntryTimes.h - When a step's entries ran -----------------*- C++ -*-===//
+//===- EntryTimes.h - Measures when a step's entries run ------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYTIMES_H
 #define FSDP_RUNTIME_ENTRYTIMES_H
@@ -10,34 +10,35 @@
 
 namespace fsdp::rt {
 
-/// Notes when each entry begins and ends on its stream; of several steps, when it did last. Streams
-/// that are threads of the host read a clock, those of a device record its events.
+/// Notes when each entry begins and ends on its stream, in the last step that ran it. Streams that
+/// are host threads read a clock; streams of a device record events.
 class EntryTimes final : public EntryTracer {
 public:
-  /// Of the thread that calls it, from any point in time.
+  /// The time since any fixed point, read on the calling thread.
   using Clock = std::chrono::nanoseconds (*)();
   static std::chrono::nanoseconds steadyClock();
 
-  /// Of the host. Moments of different threads compare if `clock` is the same for all.
+  /// For streams of the host. Times of different threads are comparable if `clock` is the same
+  /// clock for all threads.
   explicit EntryTimes(size_t entries, Clock clock = &steadyClock);
-  /// Of `device`, which outlives the object; its events must have times.
+  /// For streams of `device`, which outlives the object; its events must have times.
   EntryTimes(size_t entries, Device &device);
 
   void begins(uint32_t entry, Stream &stream) override { note(begin[entry], stream); }
   void ends(uint32_t entry, Stream &stream) override { note(end[entry], stream); }
 
-  /// Waits for the device's events and reads their times. After the step, before the times are
-  /// asked for. Errors come from the device.
+  /// Waits for the device's events and reads their times. To be called after the step, before the
+  /// times are read. Errors are the device's.
   Status read();
 
   bool hasRun(uint32_t entry) const { return begin[entry].noted && end[entry].noted; }
-  /// From when the first entry began.
+  /// Relative to the begin of the first entry.
   int64_t beginNs(uint32_t entry) const { return begin[entry].ns; }
   int64_t endNs(uint32_t entry) const { return end[entry].ns; }
   double durationNs(uint32_t entry) const {
     return static_cast<double>(end[entry].ns - begin[entry].ns);
   }
-  /// Of all entries.
+  /// The durations of all entries.
   std::vector<double> durationsNs() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- EntryTracer.h - Told when a step's entries run -----------*- C++ -*-===//
+//===- EntryTracer.h - Callbacks when a step's entries run ---- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYTRACER_H
 #define FSDP_RUNTIME_ENTRYTRACER_H
@@ -7,18 +7,18 @@
 
 namespace fsdp::rt {
 
-/// What runs beside what in a step that is traced.
+/// Which overlap a traced step has.
 enum class Overlap {
   AsPlanned,
-  /// Nothing: where a collective or a copy of state starts, the compute stream waits for it, and
-  /// the time is the compute stream's.
+  /// No overlap: where a collective or a copy of state starts, the compute stream waits for it, so
+  /// its time is on the compute stream.
   None
 };
 
-/// Follows the entries of a step on their streams. A call comes in the order of `stream`: on a CPU
-/// from the stream's thread when it gets there, on a device while the work is enqueued. Collectives
-/// that are one launch are told of as their first entry. Calls for one stream come from one thread,
-/// those for others may come at the same time.
+/// Follows the entries of a step on their streams. Calls come in the order of `stream`: on a CPU
+/// from the stream's thread when it reaches the entry, on a device while the work is enqueued.
+/// Collectives in one launch are reported as their first entry. Calls for one stream come from one
+/// thread; calls for different streams may be concurrent.
 class EntryTracer {
 public:
   virtual ~EntryTracer() = default;

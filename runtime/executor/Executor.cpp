@@ -18,7 +18,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// What a step leaves in memory of the device for the host to read.
+/// Results of a step in device memory, which the host reads.
 struct DeviceResults {
   double partialNorm;
   std::byte loss[sizeof(double)]; // of the loss's dtype
@@ -64,12 +64,12 @@ private:
   Status prepareInputs();
   /// Issues the step's entries, or launches the graph of them.
   Status issue(bool byEntry);
-  /// What a graph holds: `entries`, with what begins and ends a step.
+  /// Issues what a graph holds: the begin of a step, `entries`, and the end.
   Status issueWhole(const std::function<Status()> &entries);
   Status capture();
   Status synchronize();
   Result<std::optional<StepResults>> taken(Result<const std::byte *> bytes);
-  /// What ExecutorOptions asks for beyond the step itself.
+  /// Prepares the checks that ExecutorOptions asks for.
   Status prepareQuestions();
   double lossAt(const std::byte *bytes) const;
 
@@ -81,21 +81,21 @@ private:
 
   std::unique_ptr<Stream> compute;
   std::unique_ptr<OperatorRuntime> runtime;
-  std::unique_ptr<InputStaging> inputs; // null: they are written in place, or there are none
+  std::unique_ptr<InputStaging> inputs; // null: inputs are written in place, or there are none
   std::unique_ptr<Memory> results;      // DeviceResults
   std::unique_ptr<LaggedReadback> readback;
   std::queue<int64_t> outstanding; // numbers of the steps that `readback` holds
-  unsigned placedSteps = 0;        // that ran with everything placed
-  int64_t current = 0;             // number of the step that is issued
+  unsigned placedSteps = 0;        // that ran with all allocations placed
+  int64_t current = 0;             // number of the current step
   bool measured = false, spent = false;
   EntryTracer *tracer = nullptr;
-  Overlap overlap = Overlap::AsPlanned; // of what is traced
+  Overlap overlap = Overlap::AsPlanned; // of traced steps
   std::chrono::nanoseconds issuing{0};
 
   std::unique_ptr<StepProgram> program;
   std::optional<HostCopies> hostCopies;
   std::optional<CollectiveLanes> lanes;
-  std::optional<StepGraph> graph; // last: it ends before what it uses
+  std::optional<StepGraph> graph; // last member: it ends before the members that it uses
 };
 } // namespace
 
@@ -183,7 +183,7 @@ Status PlanExecutor::prepareQuestions() {
 }
 
 PlanExecutor::~PlanExecutor() {
-  // Memory that steps under way use is about to be freed.
+  // Steps in flight must end before their memory is freed.
   if (compute && !outstanding.empty())
     (void)compute->synchronize();
 }
@@ -224,7 +224,7 @@ Status PlanExecutor::synchronize() {
 Status PlanExecutor::capture() {
   return graph->capture(*compute, program->captureObstacle(), [&]() -> Status {
     Status status = issueWhole([&] { return program->run(); });
-    // Memory of the ordinary allocator would be given to somebody else while the graph uses it.
+    // The ordinary allocator could hand out memory that the graph still uses.
     if (std::string obstacle = program->captureObstacle(); status.ok() && !obstacle.empty())
       return Status::error(obstacle);
     return status;
@@ -235,14 +235,14 @@ Status PlanExecutor::issue(bool byEntry) {
   if (!measured) {
     if (Status status = runtime->writeGathered(); !status.ok())
       return status;
-    if (!view.isEvaluation()) // which finds what training has written
+    if (!view.isEvaluation()) // an evaluation uses the copies that training has written
       hostCopies->writeGatherCopies();
     if (Status status = issueWhole([&] { return program->runFirst(); }); !status.ok())
       return status;
     measured = true;
     if (Status status = synchronize(); !status.ok())
       return status;
-    // Temporaries have been measured in memory of the ordinary allocator, which keeps it.
+    // The ordinary allocator caches the memory in which temporaries were measured.
     runtime->releaseUnused();
     return program->prepareLaterSteps();
   }
@@ -250,7 +250,8 @@ Status PlanExecutor::issue(bool byEntry) {
     return issueWhole([&] { return program->runTraced(*tracer, overlap); });
   if (byEntry)
     return issueWhole([&] { return program->run(); });
-  // Libraries may set up what they keep in the first step that runs with placed memory.
+  // Libraries may initialize their state in the first step with placed memory, so a graph is
+  // captured after it.
   if (graph->isOpen() && placedSteps > 0)
     if (Status status = capture(); !status.ok())
       return status;
@@ -313,7 +314,7 @@ Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
   }
   if (!status.ok()) {
     spent = true;
-    // The peers need not find out by their deadline.
+    // So that the peers learn of the failure before their deadline.
     communicator.abort(status);
     return status;
   }

@@ -1,8 +1,8 @@
 //===- Executor.h - Runs a plan, step after step -----------------*- C++ -*-===//
 //
 // The executor resolves everything once (operators, arguments, addresses, events) and then walks
-// the plan's entries. It runs on the thread that made it, which is the compute stream of a CPU; of
-// a GPU that thread issues what the streams run, or launches a step as one graph.
+// the plan's entries. It runs on the thread that made it. On a CPU that thread is the compute
+// stream; on a GPU it issues the work of the streams, or launches a step as one graph.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,18 +31,18 @@ struct OperatorFact;
 
 namespace fsdp::rt {
 
-/// What a step needs from outside.
+/// The inputs of a step beside its batch.
 struct StepInputs {
   int64_t step = 1; // from 1
-  /// How many steps before have had no update: the optimizer does not count them.
+  /// The number of earlier steps without an update, which the optimizer does not count.
   int64_t skipped = 0;
   double learningRate = 0;
-  uint64_t seed = 0; // of the run; with step, rank and a draw's position it determines the numbers
-  /// By optimizer group of the plan; parameters of no group, or of any if there are none here, have
-  /// `learningRate`. Valid until the step has been issued.
+  uint64_t seed = 0; // of the run; with step, rank and a draw's position it determines a draw
+  /// By optimizer group of the plan. Parameters of no group have `learningRate`; if this is empty,
+  /// all have. Valid until the step has been issued.
   std::span<const double> groupLearningRates = {};
-  /// On all ranks alike: the step is issued entry by entry where others are graphs. To be set for a
-  /// step that a rank traces, whose collectives do not meet those of a graph.
+  /// Issues the step entry by entry, even if other steps are graphs. Must be the same on all ranks.
+  /// To be set for a step that a rank traces, since its collectives do not match those of a graph.
   bool byEntry = false;
 
   /// The number of the update, from 1, as torch's optimizers count.
@@ -55,12 +55,12 @@ struct StepInputs {
 };
 
 struct StepResults {
-  int64_t step = 0;       // whose results these are: StepInputs::step
+  int64_t step = 0;       // StepInputs::step of the step
   double loss = 0;        // of this rank
   double partialNorm = 0; // of this rank's shards of the reduced gradients, before clipping: its
                           // part of PlanView::normType(), see plan/NormType.h
-  bool nonFinite =
-      false; // findNonFinite: loss, gradients or updated parameters of this rank are not
+  bool nonFinite = false; // with findNonFinite: loss, gradients or updated parameters of this rank
+                          // are not finite
 };
 
 /// Results of one call that are copied into the strides of the plan, per step.
@@ -74,61 +74,62 @@ struct ExecutorStatistics {
   int64_t plannedAllocations = 0;  // served at their planned address
   int64_t fallbackAllocations = 0; // served by the ordinary allocator during an operator
   std::map<std::string, int64_t> fallbacksByOperator;
-  /// By operator and module: results whose strides are not the plan's.
+  /// By operator and module: results with other strides than the plan's.
   std::map<std::string, RelaidResults> relaid;
-  int64_t copiedBytes = 0;  // results that did not land at their address, and FSDP_COPY entries
+  int64_t copiedBytes = 0;  // of results not at their planned address, and of FSDP_COPY entries
   int64_t scratchBytes = 0; // memory beside the arena for temporaries inside operators
-  int64_t replacedOperators = 0; // calls of a step that kernels of the runtime compute
+  int64_t replacedOperators = 0; // calls of a step that the runtime's own kernels compute
 };
 
-/// Which kernels compute operators; the numbers are the same.
+/// Which kernels compute operators; results are bitwise the same.
 enum class OperatorKernels { Torch, Fastest };
 
-/// Whether a whole step becomes one graph of the device, where that can be.
+/// Whether a whole step becomes one graph of the device, if that is possible.
 enum class GraphMode {
   Automatic,
   Off,
-  OffInThreads // because ranks are threads of one process, and nobody has asked for graphs there
+  OffInThreads // since ranks are threads of one process, and the user has not asked for graphs
 };
 
-/// Whether the host sees what a step computes while the step runs, so that it may decide on the
-/// step's updates: on a CPU, if the host waits for each step. `lossLag` as in ExecutorOptions.
+/// True if the host sees a step's values while the step runs, and can decide on its updates: on a
+/// CPU, if the host waits for each step. `lossLag` as in ExecutorOptions.
 inline bool hostSeesSteps(bool isOnHost, unsigned lossLag) { return isOnHost && lossLag == 0; }
 
 struct ExecutorOptions {
   /// Fastest: tries the kernels of the runtime, see KernelChoice.h. On a CPU only.
   OperatorKernels kernels = OperatorKernels::Fastest;
   GraphMode graph = GraphMode::Automatic;
-  /// Of a plan that clips: to this norm instead of the plan's. Above 0 and finite in fp32.
+  /// For a plan that clips: the norm to clip to, instead of the plan's. Above 0 and finite in fp32.
   std::optional<double> clipGradNorm = {};
-  /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
+  /// Steps that may be in flight on the device when step() returns. 0: step() waits for its own
+  /// step.
   unsigned lossLag = 0;
-  /// Of a plan that clips, where hostSeesSteps(): is asked when the gradients' norm is known and
-  /// before the first update of a step, whose results are handed over. False: the step updates
-  /// nothing. It must answer alike on all ranks; what fails there is the step's error.
+  /// For a plan that clips, if hostSeesSteps(): called with the step's results when the gradients'
+  /// norm is known, before the step's first update. If it returns false, the step updates nothing.
+  /// All ranks must return the same. Its error is the step's error.
   std::function<Result<bool>(const StepResults &)> allowsUpdates = {};
-  /// Where hostSeesSteps(): looks for NaN and Inf behind every entry, which is slow.
+  /// If hostSeesSteps(): checks for NaN and Inf after every entry, which is slow.
   bool findNonFinite = false;
-  /// The first step goes on behind operators that fail or do otherwise than the plan says, with
-  /// zeros for their results, and fails at its end: operatorFailures().
+  /// The first step goes on after operators that fail or differ from the plan, with zeros for their
+  /// results, and fails at its end: operatorFailures().
   bool collectsFailures = false;
   /// hostArena() of another executor over the same arena, which outlives this one; null: the
   /// executor allocates its own.
   std::byte *hostArena = nullptr;
-  /// False: what the plan keeps on the host lies in ordinary memory. A device copies it more
-  /// slowly, and no step is a graph.
+  /// False: state and tensors on the host are in pageable memory. A device copies it more slowly,
+  /// and no step is a graph.
   bool pinHostArena = true;
 };
 
-/// Where numbers of a step that has spoiled its results cease to be finite.
+/// Where NaN or Inf first appears in a step whose results are not finite.
 struct NonFinite {
   uint32_t place = 0; // 0: before the step; n: by entry n - 1
-  std::string text;   // for people: what it is, and what it has
+  std::string text;   // for people: the value, and its NaN and Inf
 };
 
 /// Whether a step is one graph of the device.
 struct GraphNote {
-  /// Open: not decided as long as steps that a graph needs have not run.
+  /// Open: not decided before the steps that a graph needs have run.
   enum class State { Open, On, Off };
   State state = State::Open;
   /// For people: "on: a step is one graph", "off: <reason>" or "not yet: <reason>".
@@ -140,59 +141,60 @@ public:
   virtual ~Executor() = default;
 
   /// Makes an executor for `plan` on this thread. `arena` is plan.arena_bytes long and zeroed, and
-  /// outlives the executor, as do the other arguments. Torch's number of intra-op threads is to be
+  /// outlives the executor, as do the other arguments. Torch's number of intra-op threads must be
   /// set before. Errors name the operator or value concerned.
   static Result<std::unique_ptr<Executor>> create(const fsdp_plan &plan, Device &device,
                                                   Communicator &communicator, std::byte *arena,
                                                   ExecutorOptions options = {});
 
-  /// The bytes of input `index` of the next step, in memory of the host. To be asked for and filled
-  /// before each step, as the place changes between steps; what earlier steps read stays untouched.
+  /// The bytes of input `index` of the next step, in host memory. To be called and filled before
+  /// each step, since the address changes between steps; the inputs of earlier steps stay
+  /// untouched.
   virtual std::span<std::byte> input(unsigned index) = 0;
 
-  /// Issues one step. Returns the results of the step `lossLag` steps before, for which it waits;
-  /// nothing in the first `lossLag` steps. The first step also measures temporaries inside
-  /// operators and places them. After an error the executor is spent.
+  /// Issues one step. Waits for the step `lossLag` steps before and returns its results; nothing in
+  /// the first `lossLag` steps. The first step also measures temporaries inside operators and
+  /// places them. After an error the executor cannot be used any more.
   virtual Result<std::optional<StepResults>> step(const StepInputs &inputs) = 0;
 
-  /// The results of the oldest step that step() has not returned, for which it waits; nothing when
-  /// there is none left: no step is under way then, and others may follow.
+  /// Waits for the oldest step whose results step() has not returned, and returns them; nothing if
+  /// there is none left. Then no step is in flight, and further steps may follow.
   virtual Result<std::optional<StepResults>> finish() = 0;
 
-  /// Makes its streams the communicator's again, where another executor has run steps with it. No
-  /// step of either is under way.
+  /// Passes its streams to the communicator again, after another executor has run steps with it. No
+  /// step of either may be in flight.
   virtual void resume() = 0;
 
-  /// With collectsFailures: what went wrong in the first step, a message that names the operator
-  /// for each.
+  /// With collectsFailures: the failures of the first step, each with a message that names the
+  /// operator.
   virtual const std::vector<std::string> &operatorFailures() const = 0;
 
-  /// Results of the first step that lie otherwise than the plan says.
+  /// Results of the first step whose dtype, sizes or strides differ from the plan.
   virtual const std::vector<OperatorFact> &operatorFacts() const = 0;
 
   /// Whether a step is one graph.
   virtual const GraphNote &graphNote() const = 0;
 
-  /// With findNonFinite: of the last step, if its StepResults::nonFinite is set.
+  /// With findNonFinite: the finding of the last step, if its StepResults::nonFinite is set.
   virtual std::optional<NonFinite> nonFinite() const = 0;
 
   virtual const ExecutorStatistics &statistics() const = 0;
 
-  /// How long the last step() kept the host, without its wait for results.
+  /// The host's time in the last step(), without its wait for results.
   virtual std::chrono::nanoseconds issueTime() const = 0;
 
   /// The entry of the plan that was issued last on the compute stream. May be read from any thread.
   virtual const std::atomic<uint32_t> &currentEntry() const = 0;
 
-  /// Where optimizer state of groups with state_on_host lies between steps; null where there is
-  /// none. Like the arena it may be read, and written, while no step is under way.
+  /// The memory of state on the host between steps; null if the plan has none. Like the arena, it
+  /// may be read and written while no step is in flight.
   virtual std::byte *hostArena() = 0;
 
-  /// From the second step on, steps are issued entry by entry and told to `tracer`, until it is
-  /// null. On ranks that trace nothing these steps need StepInputs::byEntry.
+  /// From the second step on, steps are issued entry by entry and reported to `tracer`, until it is
+  /// null. Other ranks must run these steps with StepInputs::byEntry.
   virtual void trace(EntryTracer *tracer, Overlap overlap = Overlap::AsPlanned) = 0;
 
-  /// By entry of the plan: bytes of temporaries inside the operator that it calls. Known after the
+  /// For each entry of the plan, the bytes of temporaries inside its operator. Known after the
   /// first step.
   virtual std::vector<int64_t> temporaryBytes() const = 0;
 };

@@ -1,4 +1,4 @@
-//===- FakeRun.cpp - A run whose other ranks are not there ----------------===//
+//===- FakeRun.cpp - Options of a run without peers -----------------------===//
 
 #include "executor/FakeRun.h"
 #include "DType.h"

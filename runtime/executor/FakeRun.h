@@ -1,4 +1,4 @@
-//===- FakeRun.h - A run whose other ranks are not there ---------*- C++ -*-===//
+//===- FakeRun.h - Options of a run without peers ------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_FAKERUN_H
 #define FSDP_RUNTIME_FAKERUN_H
@@ -8,7 +8,7 @@
 
 namespace fsdp::rt {
 
-/// As the collectives of a plan's step need it, as fast as copies are.
+/// Options for the collectives of a plan's step, without a bandwidth.
 FakeOptions fakeOptionsOf(const PlanView &plan);
 
 } // namespace fsdp::rt

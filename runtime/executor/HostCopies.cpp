@@ -16,7 +16,7 @@ public:
 };
 } // namespace
 
-/// Zeroed, aligned as a device's.
+/// Allocates zeroed pageable memory, aligned as a device's.
 static Result<std::unique_ptr<Memory>> allocatePageable(size_t bytes) {
   constexpr size_t kAlignment = 64;
   void *address =
@@ -57,7 +57,7 @@ void HostCopies::start(const fsdp_entry &entry, Event &done) {
   bool isFetch = entry.kind == FSDP_FETCH_STATE_START;
   Stream &stream = isFetch ? *fetches : *stores;
   compute.record(*issued);
-  // The compute stream has no error of its own: a failed operator ends the step.
+  // The compute stream itself cannot fail, since a failed operator ends the step.
   (void)stream.wait(*issued);
   for (const PlanView::HostCopy &copy : copiesOf[entry.target]) {
     std::byte *place = arena + copy.place, *hostPlace = host + copy.hostPlace;

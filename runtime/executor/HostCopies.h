@@ -1,10 +1,10 @@
 //===- HostCopies.h - Copies between host and device -----------*- C++ -*-===//
 //
-// What the plan keeps on the host, between updates or until they come, lies in memory of the host
-// that the device copies from and to; each direction has a stream. A start makes its stream wait
-// for what the compute stream has been given so far, as a collective's does.
+// State and tensors that the plan keeps on the host are in host memory that the device copies from
+// and to; each direction has a stream. A start makes its stream wait for all work that the compute
+// stream has been given so far, as the start of a collective does.
 //
-// Belongs to the thread that runs the step.
+// Used by the thread that runs the step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +19,14 @@ namespace fsdp::rt {
 class HostCopies {
 public:
   /// All arguments outlive the object. `shared`: the host's arena of another executor with the same
-  /// state, or null. `isPinned`: the device reads and writes it by itself.
+  /// state, or null. `isPinned`: the memory is pinned, so that the device copies it asynchronously.
   HostCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena,
              std::byte *shared, bool isPinned)
       : view(view), device(device), compute(compute), arena(arena), host(shared),
         isPinned(isPinned) {}
 
-  /// Allocates the host's arena, zeroed, unless it is shared, and makes the streams; nothing where
-  /// the plan keeps nothing on the host. Errors name the bytes.
+  /// Allocates the host's arena, zeroed, unless it is shared, and makes the streams. Does nothing
+  /// if the plan keeps nothing on the host. Errors name the bytes.
   Status prepare();
 
   /// Why steps with these copies cannot be captured; "" if they can.
@@ -35,20 +35,21 @@ public:
   /// The host's arena, or null.
   std::byte *hostMemory() const { return host; }
 
-  /// Starts a fetch or a store; records `done` behind it.
+  /// Starts a fetch or a store, and records `done` after it.
   void start(const fsdp_entry &entry, Event &done);
 
-  /// The same of gradients and activations that wait on the host.
+  /// The same for gradients and activations that wait on the host.
   void copyValue(const fsdp_entry &entry, Event &done);
 
-  /// Starts copying this rank's shard from the host to `place`, from where it is gathered; records
-  /// `done` behind it.
+  /// Starts the copy of this rank's shard from the host to `place`, where the gather reads it, and
+  /// records `done` after it.
   void fetchShard(const fsdp_entry &gather, std::byte *place, Event &done);
 
-  /// Writes what is gathered of parameters on the host in another dtype than theirs.
+  /// Writes the copies for gathers of parameters on the host, if these are gathered in another
+  /// dtype.
   void writeGatherCopies();
 
-  /// Blocks until everything started has run; the first error.
+  /// Blocks until all started copies have run. Returns the first error.
   Status synchronize();
 
 private:
@@ -60,8 +61,9 @@ private:
   std::byte *host;
   const bool isPinned;
   std::vector<std::vector<PlanView::HostCopy>> copiesOf; // by group
-  std::unique_ptr<Event> issued;                         // by compute, when a copy starts
-  std::unique_ptr<Stream> fetches, stores;               // last: workers end before what they use
+  std::unique_ptr<Event> issued;                         // recorded on compute when a copy starts
+  // Last members: workers end before the members that they use.
+  std::unique_ptr<Stream> fetches, stores;
 };
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- InputStaging.cpp - A step's inputs on their way to a device ---------===//
+//===- InputStaging.cpp - Copies a step's inputs to a device --------------===//
 
 #include "executor/InputStaging.h"
 

@@ -1,10 +1,10 @@
-//===- InputStaging.h - A step's inputs on their way to a device -*- C++ -*-===//
+//===- InputStaging.h - Copies a step's inputs to a device ---- -*- C++ -*-===//
 //
-// The host fills memory of its own; a stream of its own copies that to memory of the device, while
-// the steps before still run; the compute stream takes it from there to where the step expects it.
-// Each step that may be under way has a slot of both memories.
+// The host fills host memory. A separate stream copies it to a staging buffer on the device while
+// earlier steps still run. The compute stream copies it from there to the addresses at which the
+// step reads it. Each step that may be in flight has a slot in both memories.
 //
-// Belongs to the thread that runs the step.
+// Used by the thread that runs the step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +23,9 @@ public:
 
   /// The host's bytes of a part for the next step, 64-byte aligned.
   std::byte *host(size_t part) const { return onHost->data() + slot * slotBytes + offsets[part]; }
-  /// Enqueues the copies of all parts and goes on to the next slot: what `compute` is given from
-  /// now on finds them in place. The step that used the next slot before must be complete. The
-  /// first error of a stream.
+  /// Enqueues the copies of all parts and goes on to the next slot. Work given to `compute` from
+  /// now on finds the inputs in place. The step that used the next slot before must be complete.
+  /// Returns the first error of a stream.
   Status enqueue(Stream &compute);
 
 private:
@@ -36,7 +36,7 @@ private:
   size_t slotBytes = 0, slots = 1, slot = 0;
   std::unique_ptr<Memory> onHost, onDevice;
   std::unique_ptr<Event> arrived;
-  std::unique_ptr<Stream> stream; // last: it ends before what it uses
+  std::unique_ptr<Stream> stream; // last member: it ends before the members that it uses
 };
 
 } // namespace fsdp::rt

@@ -1,8 +1,9 @@
 //===- Int8Gather.cpp - Gathers of 8 bits per parameter --------------------===//
 //
-// The extension `int8`: a rank's part of a parameter travels as the nearest multiples of a scale,
-// one byte each, and behind them the scale, an fp32. The scale is a 127th of the part's largest
-// absolute value. A NaN or an infinity in a part spreads to all elements that are decoded from it.
+// The extension `int8`: a rank's part of a parameter is gathered as multiples of a scale, rounded
+// to nearest, one byte each, followed by the scale in fp32. The scale is a 127th of the part's
+// largest absolute value. A NaN or an infinity in a part spreads to all elements that are decoded
+// from it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@ static Tensor &encode(const Tensor &part, Tensor &bytes) {
   const int64_t count = part.numel();
   TORCH_CHECK(bytes.numel() == count + kScaleBytes, "int8 encodes ", count, " elements as ",
               count + kScaleBytes, " bytes, the plan says ", bytes.numel());
-  // Not zero for a part of zeros, which is divided by it.
+  // At least the smallest normal number, since a part of zeros is divided by its scale.
   Tensor scale =
       part.abs().amax().div_(127).clamp_min_(std::numeric_limits<float>::min()).view({1});
   bytes.narrow(0, 0, count).view(at::kChar).copy_(part.div(scale).round_());
@@ -40,7 +41,7 @@ static Tensor &decode(const Tensor &parts, Tensor &parameter) {
     if (count <= 0)
       break;
     const Tensor part = parts.select(0, rank);
-    // Cloned, as the bytes of the scale are not aligned for fp32.
+    // Cloned, since the bytes of the scale are not aligned for fp32.
     const Tensor scale = part.narrow(0, partElements, kScaleBytes).clone().view(at::kFloat);
     flat.narrow(0, first, count)
         .copy_(part.narrow(0, 0, count).view(at::kChar).to(at::kFloat).mul_(scale));

@@ -1,4 +1,4 @@
-//===- NonFiniteFinder.cpp - Where numbers cease to be finite -------------===//
+//===- NonFiniteFinder.cpp - Finds the origin of NaN and Inf --------------===//
 
 #include "executor/NonFiniteFinder.h"
 #include "DType.h"
@@ -22,7 +22,7 @@ NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigne
 }
 
 //===----------------------------------------------------------------------===//
-// What memory holds
+// Contents of memory
 //===----------------------------------------------------------------------===//
 
 NonFiniteFinder::Counts NonFiniteFinder::count(const at::Tensor &tensor) {
@@ -172,7 +172,7 @@ void NonFiniteFinder::before(uint32_t index, std::span<const at::Tensor> tensors
   cause = causeIn(operandsOf(entry), tensors);
   if (entry.kind == FSDP_UPDATE)
     cause = spoiledGradients(index, view.groups()[entry.target].trained_elements);
-  // Only another rank may see what becomes of these gradients.
+  // The reduced gradients may be visible on another rank only, so they are checked here.
   if (entry.kind == FSDP_REDUCE_SCATTER_START)
     for (uint32_t i = index;
          i == index || (i < view.entries().size() && view.entries()[i].coalesced); ++i)
@@ -182,7 +182,8 @@ void NonFiniteFinder::before(uint32_t index, std::span<const at::Tensor> tensors
 
 void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors) {
   const fsdp_entry &entry = view.entries()[index];
-  // What collectives and copies from the host write comes later: afterWait() forgets that.
+  // Results of collectives and of copies from the host are written later: afterWait() handles
+  // these.
   if (const EntryBytes bytes = EntryBytes::of(view, entry); !bytes.untilWait)
     for (const ByteRange &overwritten : bytes.overwrites)
       forget(overwritten);
@@ -197,7 +198,7 @@ void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors)
     afterUpdate(index);
 }
 
-/// Looks at what a collective has written.
+/// Checks the result of a collective.
 void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
   const uint32_t index = starts[wait.handle];
   const fsdp_entry &start = view.entries()[index];
@@ -207,7 +208,7 @@ void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
   switch (start.kind) {
   case FSDP_ALL_GATHER_START: {
     const fsdp_group &group = view.groups()[start.target];
-    // The shard may be gathered from a copy in another dtype, which has no traces of its own.
+    // If the shard is gathered from a copy in another dtype, the traces are those of the shard.
     if (start.source == group.gather_shard)
       read = {group.shard, view.shardBytes(group)};
     break;
@@ -267,7 +268,7 @@ void NonFiniteFinder::endStep(std::span<const at::Tensor> tensors) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is told
+// Messages
 //===----------------------------------------------------------------------===//
 
 std::string NonFiniteFinder::describe(const Trace &trace) const {

@@ -1,4 +1,4 @@
-//===- OperatorAllocations.cpp - What operators allocate, and where --------===//
+//===- OperatorAllocations.cpp - Allocations of operators -----------------===//
 
 #include "executor/OperatorAllocations.h"
 
@@ -9,11 +9,11 @@
 using namespace fsdp::rt;
 
 //===----------------------------------------------------------------------===//
-// Memory that is not to be freed
+// Memory that tensors must not free
 //===----------------------------------------------------------------------===//
 
-// A list that only grows, so that any thread may read it without a lock; a node is a few bytes and
-// there are two per executor. An emptied range stays in the list.
+// A list that only grows, so that any thread may read it without a lock. A node has a few bytes,
+// and an executor adds two. An emptied range stays in the list.
 struct fsdp::rt::Range {
   const std::byte *const begin;
   std::atomic<const std::byte *> end;

@@ -1,12 +1,12 @@
-//===- OperatorAllocations.h - What operators allocate, and where -*- C++ -*-===//
+//===- OperatorAllocations.h - Allocations of operators ------- -*- C++ -*-===//
 //
 // While an operator of a plan runs, the placement allocators (of a CPU: PlacementAllocator.h, of
 // CUDA devices: cuda/CudaPlacementAllocator.h) ask here for each allocation's planned address, so
-// that results land where the plan wants them without a copy. An allocation is served only if its
-// size matches; everything else comes from the ordinary allocator and is counted. Nothing relies on
-// it for correctness: the executor looks at where results are.
+// that results are at their planned addresses without a copy. An allocation is served only if its
+// size matches; all others come from the ordinary allocator and are counted. Correctness does not
+// depend on it: the executor checks the addresses of results.
 //
-// The current operator is a property of the thread: ranks may be threads of one process.
+// The current operator is thread-local, since ranks may be threads of one process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,27 +26,29 @@ struct PlannedAllocation {
   std::byte *address = nullptr;
 };
 
-/// An allocation as it happened.
+/// A recorded allocation.
 struct RecordedAllocation {
   size_t bytes = 0;
   std::byte *address = nullptr;
   bool freed = false;  // before the recording ended
-  bool placed = false; // at an expected place
+  bool placed = false; // served at an expected address
 };
 
-/// What a thread's operator calls allocate. While it is begun, allocations of this thread go
-/// through it.
+/// Serves and records the allocations of a thread's operator calls. Between begin and end,
+/// allocations of this thread go through it.
 class OperatorAllocations {
 public:
-  /// Serves `planned` in order: each allocation takes the first one of its size that follows those
-  /// already taken. One that finds none takes the first of its size of `unmeasured`, in any order.
+  /// Serves `planned` in order: each allocation takes the first entry of its size after those
+  /// already taken. If there is none, it takes the first entry of its size in `unmeasured`, in any
+  /// order.
   void beginPlanned(std::span<const PlannedAllocation> planned,
                     std::span<const PlannedAllocation> unmeasured = {});
-  /// Records. Serves one allocation of its size for each of `expected`, whoever it is for.
+  /// Records all allocations. Each entry of `expected` serves one allocation of its size, whichever
+  /// comes first.
   void beginRecording(std::vector<PlannedAllocation> expected = {});
-  /// From here on none is served.
+  /// From now on no allocation is served.
   void stopServing() { expected.clear(); }
-  /// Of those that were served since: the bytes of one that has not been freed, 0 if there is none.
+  /// The bytes of a served allocation that has not been freed, 0 if there is none.
   size_t keptBytes() const;
   void end();
 
@@ -57,10 +59,10 @@ public:
 
   // For the allocators.
 
-  /// What this thread's operator call goes through; null: it runs none.
+  /// The object that serves this thread's operator call; null: the thread runs none.
   static OperatorAllocations *current();
-  /// The planned address of an allocation of `bytes`; null: the ordinary allocator has to serve it,
-  /// and noteFallback() to be called.
+  /// The planned address of an allocation of `bytes`; null: the ordinary allocator must serve it,
+  /// and noteFallback() must be called.
   void *place(size_t bytes);
   void noteFallback(void *address, size_t bytes);
   /// An allocation is about to be freed.
@@ -70,19 +72,18 @@ private:
   const PlannedAllocation *next = nullptr, *last = nullptr;
   bool recording = false;
   std::vector<RecordedAllocation> log;
-  std::vector<PlannedAllocation> expected; // in any order; null addresses are taken
+  std::vector<PlannedAllocation> expected; // in any order; a null address is taken already
 };
 
 /// True for addresses in a PlacedMemory.
 bool isPlacedMemory(const void *address);
 
-/// Allocations by threads that run no operator themselves, such as the helpers of a parallel
-/// operator, since the process began.
+/// The number of allocations, since the process began, by threads that run no operator themselves,
+/// such as the helper threads of a parallel operator.
 int64_t allocationsByOtherThreads();
 void noteAllocationByOtherThread();
 
-/// Memory that tensors may refer to but that is not to be freed with them; for the life of the
-/// object.
+/// Registers memory that tensors may refer to but must not free, for the life of the object.
 class PlacedMemory {
 public:
   PlacedMemory(const std::byte *begin, size_t bytes);

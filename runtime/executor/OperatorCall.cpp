@@ -12,7 +12,7 @@
 using namespace fsdp::rt;
 
 static constexpr size_t kScratchAlignment = 64;
-/// More than libraries keep for themselves.
+/// Larger than the allocations that libraries keep for themselves.
 static constexpr size_t kLargeBytes = size_t(64) << 20;
 
 static size_t alignUp(size_t bytes) {
@@ -75,8 +75,8 @@ at::Tensor OperatorCall::resultOf(const CallContext &context, const PlannedResul
   return returned.isTensor() ? returned.toTensor() : at::Tensor();
 }
 
-/// True if tensors of these sizes address the same elements: strides matter where there is more
-/// than one.
+/// True if tensors of these sizes and strides have the same layout: the stride of a dimension of
+/// size 1 does not matter.
 static bool sameStrides(const at::Tensor &tensor, std::span<const int64_t> sizes,
                         std::span<const int64_t> strides) {
   if (tensor.numel() == 0)
@@ -136,7 +136,8 @@ at::Tensor OperatorCall::placeOf(const CallContext &context, const PlannedResult
 }
 
 Status OperatorCall::checkView(CallContext &context) const {
-  // Offsets of as_strided count from the beginning of a storage, which values here do not have.
+  // The offset of as_strided counts from the beginning of a storage, but values here have no
+  // storage of their own.
   for (const c10::Argument &place : op.schema().arguments())
     if (place.name() == "storage_offset")
       return Status();
@@ -170,15 +171,16 @@ Status OperatorCall::measure(CallContext &context) {
     ~Recording() { recorder.end(); }
   };
   int64_t before = recorder.fallbacks;
-  /// Where an allocation that holds results belongs, if they agree on it.
+  /// The planned place of an allocation that holds results, if these agree on it.
   struct Place {
     std::byte *base = nullptr;
-    size_t bytes = 0; // reserved there, as far as the results tell
+    size_t bytes = 0; // bytes reserved there for the results
     bool consistent = true;
   };
   std::vector<std::optional<Place>> places;
-  // Large results are at their places from the start, so that the first step needs no memory for
-  // them beside these. Should a temporary of the same size get such a place, the result is moved.
+  // Large results are served at their planned addresses from the start, so that the first step
+  // needs no further memory for them. If a temporary of the same size takes such an address, the
+  // result is moved.
   std::vector<PlannedAllocation> expected;
   for (const PlannedResult &result : results)
     if (result.spanBytes >= kLargeBytes)
@@ -212,12 +214,13 @@ Status OperatorCall::measure(CallContext &context) {
           place.consistent = places[i]->consistent && places[i]->base == place.base;
           place.bytes = std::max(place.bytes, places[i]->bytes);
         } else {
-          // The bytes before the first result need a first result that begins there.
+          // The first result must begin at the allocation's start, else bytes precede it that no
+          // result reserves.
           place.consistent = offset == 0;
         }
         places[i] = place;
       }
-      // Memory of the host, for one: there the seeds of attention are unless a graph is captured.
+      // For example host memory: the seeds of attention are there unless a graph is captured.
       if (!isRecorded && !isPlacedMemory(storage))
         unmeasured.push_back({result.spanBytes, result.address});
     }
@@ -233,7 +236,7 @@ Status OperatorCall::measure(CallContext &context) {
   for (size_t i = 0; i < places.size(); ++i) {
     const RecordedAllocation &allocation = recorder.recorded()[i];
     PlannedAllocation planned{allocation.bytes, nullptr};
-    // What the operator keeps for itself is none of the plan's memory.
+    // Memory that the operator keeps is not planned.
     if (allocation.freed) {
       if (places[i] && places[i]->consistent && allocation.bytes <= places[i]->bytes) {
         planned.address = places[i]->base;
@@ -259,7 +262,7 @@ void OperatorCall::leaveOut(CallContext &context) const {
 bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser) {
   if (returnsList)
     return false;
-  // By their place in the schema; undefined ones are not wanted.
+  // By position in the schema; undefined results are not wanted.
   std::vector<at::Tensor> wanted(op.schema().returns().size());
   for (const PlannedResult &result : results)
     wanted[result.slot] = tensors[result.value];
@@ -267,7 +270,8 @@ bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChoos
   return kernel != nullptr;
 }
 
-/// True if a list of indices contains masks: how many elements they pick is for the host to know.
+/// True if a list of indices contains masks: the host needs the number of elements that they
+/// select.
 static bool hasMask(const c10::IValue &argument) {
   if (!argument.isList())
     return false;
@@ -280,7 +284,7 @@ static bool hasMask(const c10::IValue &argument) {
 
 bool OperatorCall::waitsForDevice() const {
   const std::string &name = op.schema().name();
-  // torch tags `index` for the sake of masks.
+  // torch tags `index` as data-dependent only because of masks.
   if (name.starts_with("aten::index") || name.starts_with("aten::_index"))
     return std::any_of(arguments.begin(), arguments.end(), hasMask);
   return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
@@ -340,8 +344,8 @@ Status OperatorCall::moveToPlace(CallContext &context) {
     if (result.elements != 0 && (result.isRelaid || actual.const_data_ptr() != result.address))
       misplaced.emplace_back(&result, std::move(actual));
   }
-  // A result may lie in the place of another one: take all such away before any is put. One with
-  // other strides may lie in its own place.
+  // A result may be in the place of another one, so all are copied away before any is moved. A
+  // result with other strides may overlap its own place.
   bool takesAway = misplaced.size() > 1;
   for (auto &[result, tensor] : misplaced) {
     if (!isPlacedMemory(tensor.const_data_ptr()))

@@ -1,11 +1,12 @@
 //===- OperatorCall.h - One resolved operator call of a plan ----*- C++ -*-===//
 //
 // The arguments of a call are tensors at fixed addresses, so the argument stack is built once. In
-// the first step the call is measured: it allocates as it likes, its results are compared with the
-// plan and copied to their places, and its allocations are sorted into results and temporaries. A
-// result with other strides than the plan's is a temporary, and copied in every step.
-// From then on results are allocated at their places and temporaries in a scratch area. A kernel of
-// the runtime that gives the same bits may take the operator's place, which needs no allocation.
+// the first step the call is measured: it allocates freely, its results are compared with the plan
+// and copied to their planned addresses, and its allocations are sorted into results and
+// temporaries. A result with other strides than the plan's counts as a temporary, and is copied in
+// every step. From then on results are allocated at their planned addresses and temporaries in a
+// scratch area. A kernel of the runtime that gives the same bits may replace the operator; it needs
+// no allocation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@
 
 namespace fsdp::rt {
 
-/// What the calls of an executor share while a step runs.
+/// State that the calls of an executor share while a step runs.
 struct CallContext {
   const PlanView &view;
   ExecutorStatistics &statistics;
@@ -31,7 +32,7 @@ struct CallContext {
 
   OperatorAllocations allocations = {};
   std::vector<c10::IValue> stack = {};
-  /// What the first step has found: results of other dtypes, sizes or strides than the plan's.
+  /// Findings of the first step: results with other dtypes, sizes or strides than the plan's.
   std::vector<OperatorFact> facts = {};
 };
 
@@ -43,14 +44,14 @@ public:
                                       std::span<const at::Tensor> tensors, std::byte *arena,
                                       c10::Device device);
 
-  /// For a view: makes it of its argument and checks that it is where the plan says.
+  /// For a view: makes the view of its argument and checks its address against the plan.
   Status checkView(CallContext &context) const;
   /// Runs the call for the first time.
   Status measure(CallContext &context);
-  /// Behind a first run that failed: results of a call that is no view become zeros.
+  /// After a first run that failed: sets the results to zero, unless the call is a view.
   void leaveOut(CallContext &context) const;
-  /// From the second step on runs a kernel of the runtime, if `chooser` has one for the call. True
-  /// if so. `tensors` as for resolve().
+  /// From the second step on runs a kernel of the runtime, if `chooser` has one for the call.
+  /// Returns true if it has. `tensors` as for resolve().
   bool chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser);
   /// Bytes for the temporaries of the call, known once it is measured.
   size_t scratchBytes() const {
@@ -58,7 +59,7 @@ public:
   }
   /// Places the temporaries at `scratch`, 64-byte aligned; calls may share it.
   void placeTemporaries(std::byte *scratch);
-  /// True if the operator needs on the host what the device computes, so that it waits for it.
+  /// True if the operator reads results of the device on the host, and so waits for the device.
   bool waitsForDevice() const;
   /// Runs the measured call. May throw what the operator throws.
   Status run(CallContext &context);
@@ -73,7 +74,7 @@ private:
     int64_t elements;
     size_t spanBytes;
     std::byte *address;    // null: no elements
-    bool isRelaid = false; // the operator gives it other strides; known once it is measured
+    bool isRelaid = false; // the operator gives it other strides; known after measure()
   };
 
   void invoke(CallContext &context);
@@ -85,9 +86,9 @@ private:
                          const at::Tensor &actual) const;
   Status mismatch(const CallContext &context, const PlannedResult &result,
                   const at::Tensor &actual) const;
-  /// The result's place, as a tensor of the plan's strides.
-  /// Notes how the result lies where that is not what the plan says.
+  /// Notes dtype, sizes and strides of a result that differ from the plan.
   void noteFact(CallContext &context, const PlannedResult &result, const at::Tensor &actual) const;
+  /// The planned memory of a result, as a tensor with the plan's strides.
   static at::Tensor placeOf(const CallContext &context, const PlannedResult &result,
                             const at::TensorOptions &options);
   bool isPlaced(const CallContext &context, const PlannedResult &result) const;
@@ -103,7 +104,7 @@ private:
   std::vector<PlannedAllocation> allocations;
   std::vector<std::pair<size_t, size_t>> temporaries; // index in `allocations`, offset in scratch
   size_t scratchSize = 0;
-  /// Places of results whose memory the measured call did not allocate on the device.
+  /// Planned addresses of results whose memory the measured call did not allocate on the device.
   std::vector<PlannedAllocation> unmeasured;
 
   std::unique_ptr<OperatorKernel> kernel; // instead of the operator

@@ -1,4 +1,4 @@
-//===- OperatorLibrary.h - Operators that torch does not have ----*- C++ -*-===//
+//===- OperatorLibrary.h - Libraries with further operators --- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_OPERATORLIBRARY_H
 #define FSDP_RUNTIME_OPERATORLIBRARY_H
@@ -9,8 +9,9 @@
 
 namespace fsdp::rt {
 
-/// Loads a shared library that registers operators (TORCH_LIBRARY), for as long as the process
-/// lives, before an executor of a plan that calls them is made. Errors name the path.
+/// Loads a shared library that registers operators (TORCH_LIBRARY), for the life of the process. To
+/// be called before an executor is made for a plan that calls these operators. Errors name the
+/// path.
 Status loadOperatorLibrary(const std::string &path);
 
 } // namespace fsdp::rt

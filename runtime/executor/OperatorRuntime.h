@@ -1,12 +1,12 @@
-//===- OperatorRuntime.h - What operators need of a device -------*- C++ -*-===//
+//===- OperatorRuntime.h - A device's services for operators -- -*- C++ -*-===//
 //
-// What a device gives the executor beside streams, events and memory: where tensors are, how their
-// allocations are placed, random numbers and the optimizer's updates. One per executor, made by
-// makeOperatorRuntime(); belongs to the thread that runs the step.
+// The services of a device for the executor, beside streams, events and memory: the device of
+// tensors, the placement of allocations, random numbers and the optimizer's updates. One per
+// executor, made by makeOperatorRuntime(); used by the thread that runs the step.
 //
-// Of a step, setInputs() is called before anything is issued; begin(), the draws, launch(),
-// partialNorm(), clip(), update() and end() are part of what a graph captures and replays: what
-// they issue reads everything that changes from step to step from where setInputs() has put it.
+// In a step, setInputs() is called before anything is issued. A graph captures and replays begin(),
+// the draws, launch(), partialNorm(), clip(), update() and end(). The work that these issue reads
+// all values that change from step to step from the memory that setInputs() writes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,76 +24,80 @@
 
 namespace fsdp::rt {
 
-/// What operators of an executor share.
+/// Parameters that the operators of an executor share.
 struct OperatorContext {
   Stream &compute; // outlives the runtime
   unsigned rank = 0;
-  unsigned slots = 1;             // steps that the host may have issued and not yet waited for, + 1
+  // 1 + the number of steps that the host may have issued and not yet waited for.
+  unsigned slots = 1;
   std::span<const int64_t> draws; // positions of the step's random draws, ascending
-  unsigned optimizers = 1;        // of the plan: groups, and what belongs to none
+  // Of the plan: one per optimizer group, and one for parameters of no group.
+  unsigned optimizers = 1;
 };
 
 class OperatorRuntime {
 public:
   virtual ~OperatorRuntime() = default;
 
-  /// Where a step's tensors are.
+  /// The device of a step's tensors.
   virtual c10::Device tensorDevice() const = 0;
-  /// True if the host computes and reaches the step's memory: kernels of its own can replace
+  /// True if the host computes and accesses the step's memory: the runtime's kernels can replace
   /// operators, inputs are written in place, and operators may use helper threads.
   virtual bool isHost() const = 0;
   /// Memory for temporaries inside operators, at least 64-byte aligned.
   virtual Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) = 0;
 
-  /// Once, first: also makes torch allocate where OperatorAllocations says. May throw what torch
-  /// throws.
+  /// To be called once, before all others. Also makes torch's allocations go through
+  /// OperatorAllocations. May throw torch's exceptions.
   virtual Status prepare(const OperatorContext &context) = 0;
-  /// Update number n (from 0, in order of these calls) is the one of `shard`, of group `name`, by
-  /// the plan's optimizer of this index.
+  /// Adds update number n (from 0, in order of these calls): of `shard`, of group `name`, by the
+  /// plan's optimizer of this index.
   virtual Status addUpdate(const fsdp_optimizer &optimizer, uint32_t index,
                            const ShardBuffers &shard, const std::string &name) = 0;
-  /// Launch number n (from 0, in order of these calls) runs the kernel of `entry`, an FSDP_KERNEL
-  /// of `view`, on `tensors`: where its inputs' and outputs' first elements are, the outputs behind
-  /// the inputs. `view` outlives the runtime.
+  /// Adds launch number n (from 0, in order of these calls): of the kernel of `entry`, an
+  /// FSDP_KERNEL of `view`. `tensors`: the addresses of the first elements of its inputs, then of
+  /// its outputs. `view` outlives the runtime.
   virtual Status addLaunch(const PlanView &view, const fsdp_entry &entry,
                            std::vector<void *> tensors) = 0;
-  /// The elements of `shard` have a copy that is gathered, and no update.
+  /// Adds a shard without an update whose copy is gathered.
   virtual void addFrozen(const ShardBuffers &shard) = 0;
-  /// Once, before the first step, when the shards are loaded: writes the copies that are gathered.
+  /// Writes the copies for gathers. To be called once, after the shards are loaded and before the
+  /// first step.
   virtual Status writeGathered() = 0;
-  /// After the first step, when nothing runs: gives back what measuring it took. May throw.
+  /// Frees memory that only the measurement of the first step needed. To be called after the first
+  /// step, when nothing runs. May throw.
   virtual void releaseUnused() {}
 
   virtual void setInputs(const StepInputs &inputs) = 0;
   virtual Status begin() = 0;
-  /// From here to endDraw() the calling thread's operator draws the numbers that seed, step, rank
-  /// and `position` determine. May throw.
+  /// Until endDraw(), the calling thread's operator draws the random numbers determined by seed,
+  /// step, rank and `position`. May throw.
   virtual void beginDraw(int64_t position) = 0;
   virtual void endDraw() = 0;
   virtual Status launch(size_t index) = 0;
-  /// Computes ahead what partialNorm() will need of the gradients of update `index`, which lie
-  /// `shiftBytes` behind where that reads them.
+  /// Computes ahead the part in the norm of the gradients of update `index`, which are `shiftBytes`
+  /// after the address from which the update reads them.
   virtual Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) = 0;
-  /// Puts the part that all updates' gradients have in the norm (plan/NormType.h) to `part`, memory
-  /// of the device; without those that do not count in it (ShardBuffers).
+  /// Writes the part of all updates' gradients in the norm (plan/NormType.h) to `part`, in device
+  /// memory, without gradients that do not count (ShardBuffers).
   virtual Status partialNorm(fsdp_norm_type type, double *part) = 0;
-  /// The updates of the step behind it multiply their gradients by clipFactor(type, *total,
-  /// maxNorm), see OptimizerUpdate.h. `total`: memory of the device.
+  /// Makes the following updates of the step multiply their gradients by clipFactor(type, *total,
+  /// maxNorm), see OptimizerUpdate.h. `total` is in device memory.
   virtual Status clip(fsdp_norm_type type, const double *total, float maxNorm) = 0;
   virtual Status update(size_t index) = 0;
-  /// Puts the part that all updates' gradients, not clipped, have in the norm to `part`, memory of
-  /// the device: that of partialNorm(), or in a step without it of norm 2.
+  /// Writes the part of all updates' gradients, before clipping, in the norm to `part`, in device
+  /// memory: the norm of partialNorm(), or norm 2 in a step without it.
   virtual Status end(double *part) = 0;
 };
 
-/// A device whose operators need more than those of the host.
+/// A device with an operator runtime of its own.
 class OperatorDevice {
 public:
   virtual ~OperatorDevice() = default;
   virtual std::unique_ptr<OperatorRuntime> makeOperatorRuntime() = 0;
 };
 
-/// The device's own if it is an OperatorDevice; else that of the host, where everything runs at
+/// The device's own runtime if it is an OperatorDevice; else the host's, where everything runs at
 /// once on the calling thread.
 std::unique_ptr<OperatorRuntime> makeOperatorRuntime(Device &device);
 

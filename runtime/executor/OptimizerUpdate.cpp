@@ -21,13 +21,13 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Elements that a thread works on at a time: what it touches stays in the second-level cache.
+/// Elements that a thread processes at a time: their data stay in the second-level cache.
 constexpr int64_t kChunkElements = 8192;
-/// Of which vectorAdam() takes multiples.
+/// vectorAdam() takes multiples of this many elements.
 constexpr int64_t kVectorElements = 16;
 
-/// Splits shards in chunks, of which the calling thread computes with fp32 values, and joins their
-/// parts in the norm in order, whatever the threads.
+/// Splits shards into chunks, which threads update in fp32, and joins the chunks' parts in the norm
+/// in a fixed order, for any number of threads.
 class FusedUpdate : public ShardUpdate {
 public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
@@ -56,13 +56,13 @@ public:
   }
 
 protected:
-  /// By what gradients are multiplied.
+  /// The factor of the gradients.
   float scaleOf(const float *clipFactor) const {
     const float factor = clipFactor ? *clipFactor : 1;
     return optimizer.options & FSDP_MAXIMIZE ? -factor : factor;
   }
 
-  /// Values of a shard, and which of each thread's buffers holds a chunk of them in fp32.
+  /// Values of a shard, and the index of each thread's buffer for a chunk of them in fp32.
   struct Values {
     std::byte *begin = nullptr;
     fsdp_dtype dtype = FSDP_F32;
@@ -72,14 +72,14 @@ protected:
       return begin + first * static_cast<int64_t>(elementBytes(dtype));
     }
   };
-  /// What an update changes of a chunk, in fp32.
+  /// The values of a chunk that an update changes, in fp32.
   struct Chunk {
     int64_t first, count;
     float *parameters;
     std::array<float *, FSDP_MAX_STATES> state;
   };
 
-  /// A chunk of values in fp32: where they lie, or if they have another dtype in memory of the
+  /// A chunk of values in fp32: in place, or, if they have another dtype, in a buffer of the
   /// calling thread. Null if there are none.
   float *widened(const Values &values, int64_t first, int64_t count, int64_t shiftBytes = 0) {
     if (!values.begin)
@@ -114,7 +114,7 @@ protected:
   /// Calls update(chunk, gradients, scale) for every chunk, with the gradients' factor, and returns
   /// the sum of the squares of the gradients, which update() returns.
   template <typename Update> double updateChunks(const float *clipFactor, Update update) {
-    // torch clips gradients in the parameters' dtype, by a factor of it.
+    // torch clips gradients in the parameters' dtype, by a factor of that dtype.
     const bool isClippedNarrow = clipFactor && parameters.dtype != FSDP_F32;
     const float scale = scaleOf(isClippedNarrow ? nullptr : clipFactor);
     return forChunks([&](int64_t first, int64_t count) {
@@ -133,7 +133,7 @@ protected:
     });
   }
 
-  /// Calls chunk(first, count) -> part in the norm for every chunk.
+  /// Calls chunk(first, count), which returns a part in the norm, for every chunk.
   template <typename Chunk> double forChunks(Chunk chunk, fsdp_norm_type type = FSDP_NORM_2) {
     at::parallel_for(0, static_cast<int64_t>(normParts.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -151,7 +151,7 @@ protected:
   const int64_t elements;
 
 private:
-  /// Multiplies gradients of the parameters' dtype, and rounds them to it.
+  /// Multiplies gradients in the parameters' dtype, and rounds them to it.
   void clip(float *values, int64_t count, float factor) const {
     std::array<std::byte, sizeof(float)> narrowFactor;
     narrow(&factor, narrowFactor.data(), parameters.dtype, 1);
@@ -204,7 +204,7 @@ public:
   }
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    // torch's arithmetic of scalars, in doubles.
+    // torch's scalar arithmetic, in double.
     double time = static_cast<double>(step);
     double correction1 = 1 - std::pow(optimizer.beta1, time);
     double correction2 = 1 - std::pow(optimizer.beta2, time);
@@ -230,7 +230,7 @@ public:
                                            root.values.data(), chunk.count, scalars, scale);
       if (largest)
         takeLargest(largest, root.values.data(), chunk.count);
-      // torch's square root is not correctly rounded everywhere; take the same one.
+      // torch's own square root, since it is not correctly rounded on all machines.
       at::Tensor &tensor = chunk.count == kChunkElements ? root.whole : root.rest;
       at::sqrt_(tensor);
       kernels.adamParameters(chunk.parameters, moment1, root.values.data(), chunk.count, scalars);
@@ -239,10 +239,10 @@ public:
   }
 
 private:
-  /// torch.maximum of both, in both.
+  /// Sets both operands to torch.maximum of both.
   static void takeLargest(float *largest, float *values, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
-      float next = std::max(largest[i], values[i]); // the first, if one is a NaN
+      float next = std::max(largest[i], values[i]); // std::max returns the first if one is a NaN
       largest[i] = values[i] = std::isnan(values[i]) ? values[i] : next;
     }
   }
@@ -254,7 +254,7 @@ private:
   std::vector<Root> roots; // by thread
 };
 
-/// Casts the shard behind each update.
+/// Casts the shard to its copy for gathers after each update.
 class CopyingUpdate final : public ShardUpdate {
 public:
   CopyingUpdate(std::unique_ptr<ShardUpdate> update, const ShardBuffers &shard)

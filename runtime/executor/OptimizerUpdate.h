@@ -2,11 +2,12 @@
 //
 // The update of torch.optim's single-tensor SGD, Adam and AdamW on a flat shard. fp32 shards take
 // fused loops whose results equal torch's operator sequence bit for bit (each multiply-add that
-// torch's kernels fuse is fused here, and no other; square roots are torch's). So do shards of
-// other dtypes than their state: chunks of both are widened to fp32 first, and rounded once, to the
-// nearest even, where they are stored. Shards and state of one other dtype run torch's operator
-// sequence itself, parameter by parameter: with them torch's kernels round the last elements of a
-// tensor, which do not fill a vector, in their own way.
+// torch's kernels fuse is fused here, and no other; square roots are torch's). Shards of another
+// dtype than their state take these loops, too: chunks of both are widened to fp32 first, and
+// rounded once, to the nearest even, where they are stored. If shards and state have the same
+// dtype, and it is not fp32, torch's operator sequence itself runs, parameter by parameter: in
+// these dtypes torch's kernels round the last elements of a tensor, which do not fill a vector,
+// differently.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +24,8 @@
 
 namespace fsdp::rt {
 
-/// Elements [first, first + count) of a shard: what it holds of one parameter, which `optimizer` of
-/// the plan updates (fsdp_parameter).
+/// Elements [first, first + count) of a shard: its part of one parameter, which `optimizer` of the
+/// plan updates (fsdp_parameter).
 struct ShardPiece {
   int64_t first, count;
   uint32_t optimizer = 0;
@@ -32,9 +33,9 @@ struct ShardPiece {
 
 /// One rank's part of a group: `elements` of `dtype` each (gradients of `gradientDtype`), of which
 /// `pieces` belong to parameters and the rest is padding. `state` as in fsdp_group; an unused state
-/// is null. `gathered`: the parameters' copy in `gatheredDtype`; null if they are gathered
-/// themselves. Where that or gradients have another dtype than `dtype`, it is fp32 and theirs
-/// narrower; `stateDtype` is as in fsdp_group. The memory belongs to the caller.
+/// is null. `gathered`: the parameters' copy in `gatheredDtype`; null if the parameters themselves
+/// are gathered. If that copy or the gradients have another dtype than `dtype`, `dtype` is fp32 and
+/// the other dtype is narrower. `stateDtype` is as in fsdp_group. The memory belongs to the caller.
 struct ShardBuffers {
   fsdp_dtype dtype;
   int64_t elements;
@@ -46,7 +47,7 @@ struct ShardBuffers {
   std::byte *gathered = nullptr;
   fsdp_dtype gatheredDtype = dtype;
   std::array<fsdp_dtype, FSDP_MAX_STATES> stateDtype = {dtype, dtype, dtype};
-  bool countsInNorm = true; // else another rank counts the gradients
+  bool countsInNorm = true; // false: another rank counts the gradients
 };
 
 /// True if a state has another dtype than the parameters.
@@ -59,21 +60,21 @@ public:
   /// Applies update number `step` (from 1) with the gradients times `*clipFactor` (null: 1), in the
   /// gradients' dtype. Returns the sum of the squares of the gradients.
   virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
-  /// The part of the gradients in a norm (plan/NormType.h); of norm 2 what run() returns.
+  /// The part of the gradients in a norm (plan/NormType.h); for norm 2 it equals run()'s result.
   double partialNorm(fsdp_norm_type type) { return partialNormOf(type, 0); }
-  /// The same of gradients that lie `shiftBytes` behind where run() reads them.
+  /// The same for gradients that are `shiftBytes` after the address from which run() reads them.
   virtual double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) = 0;
-  /// Writes the copy that is gathered, if there is one; run() does so, too.
+  /// Writes the copy for gathers, if there is one; run() does so, too.
   virtual void writeGathered() {}
 };
 
 /// min(1, maxNorm / (norm + 1e-6)) of the norm whose only part is `total`, as
-/// torch.nn.utils.clip_grad_norm_ computes it in fp32, a reciprocal times maxNorm. A NaN stays one.
-/// torch's norm is the fp32 norm of the tensors' fp32 norms: norm inf is the same, the others
-/// differ by its rounding.
+/// torch.nn.utils.clip_grad_norm_ computes it in fp32, as a reciprocal times maxNorm. A NaN stays a
+/// NaN. torch's norm is the fp32 norm of the tensors' fp32 norms: norm inf is the same, the other
+/// norms differ by that rounding.
 float clipFactor(fsdp_norm_type type, double total, float maxNorm);
 
-/// Casts a shard on a CPU to its copy that is gathered.
+/// Casts a shard on a CPU to its copy for gathers.
 void writeGatheredCopy(const ShardBuffers &shard);
 
 std::unique_ptr<ShardUpdate> makeShardUpdate(const fsdp_optimizer &optimizer,

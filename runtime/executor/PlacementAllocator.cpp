@@ -1,4 +1,4 @@
-//===- PlacementAllocator.cpp - Operators allocate where planned -----------===//
+//===- PlacementAllocator.cpp - Planned addresses on a CPU ----------------===//
 
 #include "executor/PlacementAllocator.h"
 
@@ -51,7 +51,7 @@ void fsdp::rt::installPlacementAllocator() {
   static std::once_flag once;
   std::call_once(once, [] {
     static PlacementAllocator allocator;
-    constexpr uint8_t kPriority = 10; // over torch's own
+    constexpr uint8_t kPriority = 10; // above torch's own
     c10::SetCPUAllocator(&allocator, kPriority);
   });
 }

@@ -1,4 +1,4 @@
-//===- PlacementAllocator.h - Operators allocate where planned --*- C++ -*-===//
+//===- PlacementAllocator.h - Planned addresses on a CPU ------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PLACEMENTALLOCATOR_H
 #define FSDP_RUNTIME_PLACEMENTALLOCATOR_H
@@ -7,8 +7,8 @@
 
 namespace fsdp::rt {
 
-/// Makes an allocator that asks OperatorAllocations torch's CPU allocator. Once per process; further
-/// calls do nothing.
+/// Replaces torch's CPU allocator by one that asks OperatorAllocations. Takes effect once per
+/// process; further calls do nothing.
 void installPlacementAllocator();
 
 } // namespace fsdp::rt

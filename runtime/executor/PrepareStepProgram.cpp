@@ -1,7 +1,7 @@
-//===- PrepareStepProgram.cpp - What a plan's entries run -----------------===//
+//===- PrepareStepProgram.cpp - Resolves a plan's entries -----------------===//
 //
-// Resolves each entry of a plan once: operators, argument stacks, addresses, updates. What walks
-// the entries is in StepProgram.cpp.
+// Resolves each entry of a plan once: operators, argument stacks, addresses, updates.
+// StepProgram.cpp walks the entries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -80,8 +80,8 @@ void StepProgram::prepareCopy(const fsdp_entry &entry) {
   copies.push_back(std::move(copy));
 }
 
-/// What the shards of `merged` consecutive ranks hold of each parameter, in the order of
-/// FSDP_CHUNK.
+/// Prepares the copies of an FSDP_CHUNK: for each parameter, the parts in the shards of `merged`
+/// consecutive ranks, in the chunk's order.
 void StepProgram::prepareChunk(const fsdp_entry &entry) {
   const fsdp_group &group = view.groups()[entry.target];
   const auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
@@ -97,7 +97,7 @@ void StepProgram::prepareChunk(const fsdp_entry &entry) {
       if (piece.rank / merged != own)
         continue;
       int64_t before = piece.rank % merged; // ranks whose elements come first
-      // Of a parameter by itself, the first rank has no padding.
+      // Within one parameter, the first rank has no padding.
       const int64_t runElements = pieces.front().count / runs.count;
       int64_t at = group.layout == FSDP_LAYOUT_FLAT
                        ? before * group.shard_elements + piece.shard_offset
@@ -117,7 +117,7 @@ void StepProgram::prepareChunk(const fsdp_entry &entry) {
   }
 }
 
-/// This rank's shard of the group, all of it, without states and gradients.
+/// This rank's whole shard of the group, without states and gradients.
 ShardBuffers StepProgram::buffersOf(const fsdp_group &group) const {
   ShardBuffers buffers{};
   buffers.dtype = buffers.gradientDtype = static_cast<fsdp_dtype>(group.dtype);
@@ -130,13 +130,13 @@ ShardBuffers StepProgram::buffersOf(const fsdp_group &group) const {
   return buffers;
 }
 
-/// What is gathered from a copy and never updated. An evaluation finds the copies that training
-/// made.
+/// Registers shards that are gathered from a copy and never updated. An evaluation uses the copies
+/// that training made.
 void StepProgram::prepareFrozen() {
   for (const fsdp_group &group : view.groups())
     if (int64_t count = group.shard_elements - group.trained_elements;
         !view.isEvaluation() && view.hasGatherCopy(group) && count > 0 &&
-        !view.areParametersOnHost(group)) // HostCopies writes those
+        !view.areParametersOnHost(group)) // HostCopies writes these copies
       runtime.addFrozen(sliceOf(buffersOf(group), group.trained_elements, count));
 }
 

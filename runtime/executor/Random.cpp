@@ -1,4 +1,4 @@
-//===- Random.cpp - Numbers of a random operator ---------------------------===//
+//===- Random.cpp - Random numbers of an operator -------------------------===//
 
 #include "executor/Random.h"
 

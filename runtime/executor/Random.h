@@ -1,4 +1,4 @@
-//===- Random.h - Numbers of a random operator -------------------*- C++ -*-===//
+//===- Random.h - Random numbers of an operator --------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_RANDOM_H
 #define FSDP_RUNTIME_RANDOM_H
@@ -8,11 +8,11 @@
 
 namespace fsdp::rt {
 
-/// The seed of a draw: a number that seed, step, rank and position determine.
+/// The seed of a draw, determined by seed, step, rank and position.
 uint64_t drawSeed(uint64_t seed, int64_t step, unsigned rank, int64_t position);
 
-/// Seeds torch's default CPU generator from all that determines a draw, and keeps other threads
-/// from drawing for the life of the object. The same four numbers give the same draw.
+/// Seeds torch's default CPU generator for a draw, and keeps other threads from drawing for the
+/// life of the object. The same four arguments give the same draw.
 class RandomDraw {
 public:
   RandomDraw(uint64_t seed, int64_t step, unsigned rank, int64_t position);

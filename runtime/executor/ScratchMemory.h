@@ -11,8 +11,8 @@
 
 namespace fsdp::rt {
 
-/// Memory of the host for the temporaries of one operator at a time, in huge pages where there are
-/// any. Throws std::bad_alloc.
+/// Host memory for the temporaries of one operator at a time, in huge pages if available. Throws
+/// std::bad_alloc.
 class ScratchMemory final : public Memory {
 public:
   explicit ScratchMemory(size_t bytes) : Memory(allocate(roundUp(bytes)), roundUp(bytes)) {}
@@ -34,7 +34,7 @@ private:
     if (!memory)
       throw std::bad_alloc();
     if (huge)
-      madvise(memory, bytes, MADV_HUGEPAGE); // a wish; nothing depends on it
+      madvise(memory, bytes, MADV_HUGEPAGE); // a hint; nothing depends on it
     return static_cast<std::byte *>(memory);
   }
 };

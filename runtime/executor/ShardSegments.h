@@ -15,11 +15,11 @@ struct ShardSegment {
   ShardBuffers shard;
 };
 
-/// Elements [first, first + count) of the shard, without its pieces.
+/// Elements [first, first + count) of the shard, as a shard without pieces.
 ShardBuffers sliceOf(const ShardBuffers &shard, int64_t first, int64_t count);
 
-/// The shard, cut where the next piece has another optimizer; padding belongs to what precedes it.
-/// A shard without pieces is one segment of the plan's first optimizer.
+/// Splits the shard where the next piece has another optimizer; padding belongs to the segment
+/// before it. A shard without pieces is one segment of the plan's first optimizer.
 std::vector<ShardSegment> splitByOptimizer(const ShardBuffers &shard);
 
 } // namespace fsdp::rt

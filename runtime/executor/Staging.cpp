@@ -1,4 +1,4 @@
-//===- Staging.cpp - What the host gives a device for each step ------------===//
+//===- Staging.cpp - Copies data from the host for each step --------------===//
 
 #include "executor/Staging.h"
 

@@ -1,10 +1,10 @@
-//===- Staging.h - What the host gives a device for each step ----*- C++ -*-===//
+//===- Staging.h - Copies data from the host for each step ---- -*- C++ -*-===//
 //
-// The host fills memory that the device reads asynchronously, and a stream copies it to where the
-// step expects it. The host's memory has a slot per step that may be under way, so that filling the
-// next one disturbs none of them.
+// The host fills memory that the device reads asynchronously, and a stream copies it to the
+// addresses at which the step reads it. The host's memory has a slot per step that may be in
+// flight, so that filling the next slot does not disturb these steps.
 //
-// Belongs to the thread that runs the step.
+// Used by the thread that runs the step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ namespace fsdp::rt {
 
 class Staging {
 public:
-  /// Where a part of a step's bytes goes: memory of the device.
+  /// A part of a step's bytes, and its destination in device memory.
   struct Part {
     std::byte *destination;
     size_t bytes;
@@ -32,7 +32,7 @@ public:
   /// The host's bytes of a part for the next step, 64-byte aligned.
   std::byte *host(size_t part) const { return memory->data() + slot * slotBytes + offsets[part]; }
   /// Enqueues the copies of all parts and goes on to the next slot. At most `slots` - 1 earlier
-  /// steps may not have run their copies.
+  /// steps may have pending copies.
   void enqueue(Stream &stream);
 
 private:

@@ -33,7 +33,8 @@ Status StepGraph::agreeOn(const std::string &own) {
   refuse(agreed.status.message());
   if (agreed.known)
     return {};
-  // The lane has failed. An obstacle of this rank is no error, and says nothing of that.
+  // The lane has failed. If this rank has an obstacle, agreed.status has that, which is no error,
+  // and not the reason of the failure.
   const Status failure = own.empty() ? agreed.status : communicator.health();
   return failure.ok() ? Status::error("the ranks cannot tell each other whether a step is a graph")
                       : failure;
@@ -63,7 +64,7 @@ Status StepGraph::capture(Stream &compute, const std::string &found,
 }
 
 Status StepGraph::launch(Stream &compute) {
-  // A communicator that was aborted has freed what the graph's collectives use.
+  // An aborted communicator has freed memory that the graph's collectives use.
   if (Status status = communicator.health(); !status.ok())
     return status;
   return graph->launch(compute);

@@ -8,9 +8,9 @@
 
 namespace fsdp::rt {
 
-/// Holds the graph of a step, or the reason why there is none. All ranks have a graph or none has:
-/// collectives of a graph may travel by other ways than those that are issued one by one, so that
-/// the two do not meet.
+/// Holds the graph of a step, or the reason why there is none. Either all ranks have a graph or
+/// none: collectives in a graph may use other transports than collectives that are issued one by
+/// one, so the two kinds do not match.
 class StepGraph {
 public:
   /// Device and communicator outlive the object.
@@ -22,7 +22,7 @@ public:
   bool isOpen() const { return current.state == GraphNote::State::Open; }
   bool isReady() const { return graph != nullptr; }
 
-  /// Decides without the other ranks, which decide alike.
+  /// Refuses a graph without asking the other ranks, which must refuse it, too.
   void refuse(const std::string &reason);
   /// Called by all ranks before the same step. Captures what `issue` enqueues on `compute` and the
   /// streams that fork from it, unless a rank has an obstacle: `obstacle` is this rank's, "" if it

@@ -76,7 +76,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_PARTIAL_NORM: {
     auto *part = reinterpret_cast<double *>(arena + entry.destination);
     Status status = runtime.partialNorm(view.normType(), part);
-    if (allowsUpdates) // the ranks' sum takes its place
+    if (allowsUpdates) // the sum over ranks overwrites it
       partialNorm = *part;
     return status;
   }
@@ -121,7 +121,7 @@ Status StepProgram::issue(const std::function<Status()> &walk) {
   };
   Status status;
   try {
-    // Autograd and functionalization have happened at compile time.
+    // Autograd and functionalization were done at compile time.
     at::AutoDispatchBelowADInplaceOrView guard;
     if (finder)
       finder->beginStep(tensors);
@@ -186,7 +186,7 @@ Status StepProgram::runFirst() {
 }
 
 Status StepProgram::prepareLaterSteps() {
-  // What later steps need not do.
+  // Later steps need no checks of views.
   std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
   views.clear();
   size_t bytes = 0;
@@ -217,7 +217,7 @@ Status StepProgram::run() {
 }
 
 Status StepProgram::awaitStarted(const Instruction &instruction) {
-  // Copies to and from the host are one each.
+  // A copy to or from the host is one entry.
   uint32_t count = std::max<uint32_t>(instruction.index, 1);
   for (uint32_t i = 0; i < count; ++i)
     if (Status status = lanes.wait(view.entries()[instruction.entry + i].handle); !status.ok())

@@ -3,7 +3,7 @@
 // The entries of a plan with everything resolved: operators, argument stacks, addresses. Walking it
 // issues one step. The first walk measures the operators' allocations and checks the views.
 //
-// Belongs to the thread that runs the step. Nothing throws.
+// Used by the thread that runs the step. Does not throw.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,22 +22,22 @@ namespace fsdp::rt {
 class StepProgram {
 public:
   /// All arguments outlive the object. `runtime` is prepared before prepare(). `clipGradNorm`: the
-  /// norm to which a plan that clips does.
+  /// norm to clip to, for a plan that clips.
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
               CollectiveLanes &lanes, HostCopies &hostCopies, std::byte *arena, unsigned rank,
               double clipGradNorm);
 
-  /// Before prepare(): asks `gate` when the gradients' norm is known, with this rank's part of it,
-  /// whether the step updates anything.
+  /// To be called before prepare(): when the gradients' norm is known, `gate` is called with this
+  /// rank's part of it and decides whether the step updates anything.
   void askBeforeUpdates(std::function<Result<bool>(double partialNorm)> gate) {
     allowsUpdates = std::move(gate);
   }
-  /// Before prepare(): follows each step for NonFiniteFinder.
+  /// To be called before prepare(): makes each step run with a NonFiniteFinder.
   void findNonFinite();
-  /// Null unless it was asked for.
+  /// Null unless findNonFinite() was called.
   const NonFiniteFinder *nonFiniteFinder() const { return finder ? &*finder : nullptr; }
 
-  /// Before the first step: ExecutorOptions::collectsFailures.
+  /// To be called before the first step: ExecutorOptions::collectsFailures.
   void collectFailures() { collectsFailures = true; }
   /// Executor::operatorFailures().
   const std::vector<std::string> &operatorFailures() const { return failures; }
@@ -52,14 +52,15 @@ public:
 
   /// Issues the first step, which measures temporaries inside operators.
   Status runFirst();
-  /// Once, when the first step is complete: places what it measured.
+  /// To be called once, when the first step is complete: places the measured temporaries.
   Status prepareLaterSteps();
   /// Issues a later step.
   Status run();
-  /// The same, telling `tracer` when what the compute stream runs, or waits for, begins and ends.
+  /// The same, and reports to `tracer` the begin and end of all work that the compute stream runs
+  /// or waits for.
   Status runTraced(EntryTracer &tracer, Overlap overlap);
 
-  /// Why the step that was issued last cannot be captured; "" if it may be.
+  /// Why the last issued step cannot be captured; "" if it can.
   std::string captureObstacle() const;
 
   const ExecutorStatistics &statistics() const { return stats; }
@@ -68,11 +69,11 @@ public:
   std::vector<int64_t> temporaryBytes() const;
 
 private:
-  /// An entry, or several starts that are one. Entries with nothing to run have none.
+  /// An entry, or several starts in one launch. Entries with nothing to run have no instruction.
   struct Instruction {
     uint8_t kind;   // fsdp_entry_kind
-    uint32_t index; // of the call, view, copy or update; of starts: how many
-    uint32_t entry; // the first
+    uint32_t index; // index of the call, view, copy or update; for starts, their number
+    uint32_t entry; // the first entry
   };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
@@ -81,9 +82,10 @@ private:
     int64_t bytes = 0;
   };
 
-  /// Of the gradients of a group, which lie elsewhere than where its updates read them.
+  /// The norm of a group's gradients, at another address than the one from which its updates read
+  /// them.
   struct ShardNorm {
-    std::pair<size_t, size_t> segments; // the runtime's updates: from, to
+    std::pair<size_t, size_t> segments; // range of the runtime's updates: from, to
     int64_t shiftBytes;
   };
 
@@ -96,22 +98,22 @@ private:
   void prepareChunk(const fsdp_entry &entry);
   ShardBuffers buffersOf(const fsdp_group &group) const;
   Status prepareUpdate(const fsdp_entry &entry);
-  /// When all updates are known.
+  /// To be called when all updates are known.
   void prepareShardNorms();
   void prepareFrozen();
 
-  /// Runs `measure`, the first run of the call; if failures are collected, one leaves zeros in the
-  /// place of the call's results.
+  /// Runs `measure`, the first run of the call. If failures are collected, a failure sets the
+  /// call's results to zero.
   Status measureCall(OperatorCall &call, const std::function<Status()> &measure);
 
-  /// Runs `walk` as one step, with statistics of its own; what it throws becomes an error that
-  /// names the entry.
+  /// Runs `walk` as one step, with fresh statistics. An exception becomes an error that names the
+  /// entry.
   Status issue(const std::function<Status()> &walk);
   Status execute(const Instruction &instruction, bool awaited);
   void runCopy(Copy &copy);
-  /// The same, and `finder` looks at what it does.
+  /// Runs `action` between `finder`'s checks.
   Status follow(const Instruction &instruction, const std::function<Status()> &action);
-  /// The compute stream waits for what `instruction` has started.
+  /// Makes the compute stream wait for the work that `instruction` has started.
   Status awaitStarted(const Instruction &instruction);
 
   const PlanView &view;
@@ -138,9 +140,9 @@ private:
   size_t numLaunches = 0;                            // the runtime's launches
   uint32_t numShardNorms = 0;
   std::vector<Instruction> instructions;             // of a step
-  std::atomic<uint32_t> current{0};                  // entry that runs, for messages
+  std::atomic<uint32_t> current{0};                  // running entry, for messages
   std::function<Result<bool>(double)> allowsUpdates; // null: every step updates
-  double partialNorm = 0;                            // this rank's, where that is asked
+  double partialNorm = 0;                            // this rank's, for allowsUpdates
   bool updatesAllowed = true;                        // in this step
   std::optional<NonFiniteFinder> finder;
   bool collectsFailures = false;

@@ -22,9 +22,9 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Works chunk by chunk, so that what the operators write in between stays in the cache and needs
-/// little memory, made once. Only the last chunk of a piece is not a multiple of every vector's
-/// length, as in an operator on the whole piece.
+/// Works chunk by chunk, so that intermediate results stay in the cache and need little memory,
+/// allocated once. Only the last chunk of a piece is not a multiple of every vector's length, as in
+/// an operator on the whole piece.
 class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);
@@ -75,8 +75,8 @@ TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &sh
     }
 }
 
-/// As Python's `tensor.mul_(factor)`. C++'s mul_ has the number first, which kernels of CPUs round
-/// to the dtype of bf16 and fp16 tensors.
+/// As Python's `tensor.mul_(factor)`. C++'s mul_(Scalar) differs: CPU kernels round its factor to
+/// the dtype of bf16 and fp16 tensors.
 static at::Tensor &multiply(at::Tensor &tensor, double factor) {
   return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
 }

@@ -7,9 +7,9 @@
 
 namespace fsdp::rt {
 
-/// The update of a shard of any floating dtype by the operators that torch.optim's single-tensor
-/// implementation calls, in its order, on a CPU. Slower than the fused loops; their reference in
-/// tests.
+/// The update of a shard of any floating dtype, on a CPU, by the operators that torch.optim's
+/// single-tensor implementation calls, in its order. Slower than the fused loops, whose tests use
+/// it as reference.
 std::unique_ptr<ShardUpdate> makeTorchUpdate(const fsdp_optimizer &optimizer,
                                              const ShardBuffers &shard);
 

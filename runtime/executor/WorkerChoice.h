@@ -1,4 +1,4 @@
-//===- WorkerChoice.h - Who runs a collective --------------------*- C++ -*-===//
+//===- WorkerChoice.h - Which thread runs a collective -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_WORKERCHOICE_H
 #define FSDP_RUNTIME_WORKERCHOICE_H
@@ -8,9 +8,9 @@
 
 namespace fsdp::rt {
 
-/// A collective runs beside computation on a stream's worker. Waking the worker costs the compute
-/// thread more than it gains if it comes to wait at once; then it had better run the collective
-/// itself, at its wait.
+/// Decides whether a collective runs on its stream's worker, beside computation. If the compute
+/// thread waits for the collective almost at once, waking the worker costs more than it gains; then
+/// the compute thread runs the collective itself, at its wait.
 class WorkerChoice {
 public:
   void noteStart() { started = Clock::now(); }

@@ -21,7 +21,7 @@ std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
   Hash hash;
   for (uint32_t index : collectiveEntries(plan)) {
     const fsdp_entry &entry = plan.entries()[index];
-    // The gradients' norm is of no group.
+    // The gradients' norm belongs to no group.
     hash.add(entry.kind == FSDP_NORM_ALL_REDUCE_START
                  ? ""
                  : plan.string(plan.groups()[entry.target].name));

@@ -1,8 +1,8 @@
 //===- CollectiveOrder.h - The order of a plan's collectives ----*- C++ -*-===//
 //
-// All ranks must issue the same collectives in the same order, or they wait for each other without
-// end. The compiler proves that of one plan; that all ranks run the same plan is compared at start,
-// by these hashes (train/OrderAgreement.h).
+// All ranks must issue the same collectives in the same order, else they deadlock. The compiler
+// proves this for one plan. At the start of a run these hashes show whether all ranks have the same
+// plan (train/OrderAgreement.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +15,8 @@
 
 namespace fsdp::rt {
 
-/// True for entries that peers take part in; copies to and from the host have streams, but no
-/// peers.
+/// True for entries in which peers take part. Copies to and from the host run on streams, too, but
+/// have no peers.
 inline bool isCollective(const fsdp_entry &entry) {
   return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
          entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START;

@@ -1,4 +1,4 @@
-//===- DescribePlan.cpp - What a plan holds, for people --------------------===//
+//===- DescribePlan.cpp - Describes a plan for people ---------------------===//
 
 #include "DType.h"
 #include "plan/NormType.h"
@@ -30,7 +30,7 @@ static std::string bytesText(int64_t bytes) {
   return format("%.2f GiB", double(bytes) / (1 << 30));
 }
 
-/// `hasRate`: its learning rate is its own, not the run's.
+/// `hasRate`: it has its own learning rate, not the run's.
 static std::string optimizerText(const fsdp_optimizer &optimizer, bool hasRate) {
   std::string text = optimizerKindName(optimizer) +
                      (hasRate ? format(" lr %g,", optimizer.lr) : std::string()) +
@@ -48,7 +48,7 @@ static std::string optimizerText(const fsdp_optimizer &optimizer, bool hasRate) 
   return text;
 }
 
-/// Parameters with values of their own, a line for each group of them.
+/// A line for each group of parameters with optimizer options of its own.
 static std::string optimizerGroupsText(const PlanView &view) {
   std::string text;
   for (uint32_t i = 0; i < view.optimizerGroups().size(); ++i) {
@@ -67,7 +67,7 @@ static std::string optimizerGroupsText(const PlanView &view) {
   return text;
 }
 
-/// How the gradients of a group are reduced, where that is no plain average.
+/// How the gradients of a group are reduced, if not by a plain average.
 static std::string reductionText(const PlanView &view, uint32_t group) {
   static constexpr const char *ops[] = {"avg", "sum", "premul_sum"};
   std::string text;
@@ -82,12 +82,12 @@ static std::string reductionText(const PlanView &view, uint32_t group) {
       if (entry.postdivide != 0)
         text += format(" postdivide %g", entry.postdivide);
       isPlain &= entry.reduce_op == FSDP_AVERAGE;
-      break; // that of the other microbatches is the same
+      break; // the reductions of other microbatches are the same
     }
   return isPlain ? "" : text;
 }
 
-/// The dtypes of the optimizer's states, where they are not the parameters'.
+/// The dtypes of the optimizer's states that differ from the parameters'.
 static std::string stateDtypesText(const PlanView &view, const fsdp_group &group) {
   std::string text;
   if (group.trained_elements > 0 && view.hasOwnStateDtype(group))
@@ -120,7 +120,8 @@ static std::string groupsText(const PlanView &view) {
     else if (group.trained_elements < group.shard_elements)
       text += format(", %s of them trained", bytesText(view.trainedBytes(group)).c_str());
     text += reductionText(view, static_cast<uint32_t>(&group - view.groups().data())) + '\n';
-    std::map<uint32_t, std::string> names; // of parameters, by the dimension on which they are cut
+    // Of parameters, by the dimension on which they are sharded.
+    std::map<uint32_t, std::string> names;
     for (const fsdp_parameter &parameter : view.parametersOf(group)) {
       std::string &list = names[parameter.shard_dim];
       list += (list.empty() ? "" : ", ") + std::string(view.string(parameter.name));
@@ -145,7 +146,7 @@ static std::string collectivesText(const PlanView &view) {
         continue;
       Sum &sum = sums[kind][entry.phase == FSDP_BACKWARD];
       sum.count += 1;
-      // An all-reduce is one of shards.
+      // An all-reduce moves shards.
       sum.bytes +=
           entry.kind == FSDP_ALL_GATHER_START
               ? entry.bytes * view.communicatorOf(entry).ranks
@@ -201,7 +202,7 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
   memory.working = view.tables().arena_bytes - memory.kept();
   bool hasState = std::ranges::any_of(
       view.groups(), [&](const fsdp_group &group) { return view.isStateOnHost(group); });
-  // Behind what is kept.
+  // The waiting tensors are after the state that is kept.
   const int64_t hostBytes = view.tables().host_arena_bytes;
   int64_t firstWaiting = hostBytes;
   for (const fsdp_entry &entry : view.entries())
@@ -263,7 +264,7 @@ static std::string tensorsText(const PlanView &view) {
   return text;
 }
 
-/// Of the other steps of a program what is their own.
+/// Describes the other steps of a program, without the shared state.
 static std::string otherStepsText(const fsdp_plan &first) {
   std::string text;
   const std::vector<PlanView> training = trainingPlans(first);

@@ -1,4 +1,4 @@
-//===- EntryBytes.cpp - Which bytes an entry overwrites --------------------===//
+//===- EntryBytes.cpp - The bytes that an entry reads and writes ----------===//
 
 #include "plan/EntryBytes.h"
 #include "DType.h"
@@ -88,7 +88,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     addValue(entry.destination_value);
     break;
   case FSDP_UPDATE: {
-    // What is fetched are the elements that are updated.
+    // Only the elements that are updated are fetched.
     const fsdp_group &group = view.groups()[entry.target];
     const int64_t elements =
         view.areParametersOnHost(group) ? group.trained_elements : group.shard_elements;
@@ -102,7 +102,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   case FSDP_VIEW:
   case FSDP_WAIT:
   case FSDP_RELEASE:
-  case FSDP_ACCUMULATE: // which also reads what it writes
+  case FSDP_ACCUMULATE: // also reads its destination
   case FSDP_SHARD_NORM:
   case FSDP_CLIP_FACTOR:
     break;

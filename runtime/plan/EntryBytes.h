@@ -1,4 +1,4 @@
-//===- EntryBytes.h - Which bytes an entry overwrites -----------*- C++ -*-===//
+//===- EntryBytes.h - The bytes that an entry reads and writes -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_ENTRYBYTES_H
 #define FSDP_RUNTIME_ENTRYBYTES_H
@@ -14,10 +14,11 @@ struct ByteRange {
   int64_t begin = 0, bytes = 0;
 };
 
-/// What an entry does to the arena, by bytes: values may share them with others, be these views or
-/// not.
+/// The bytes of the arena that an entry reads and writes. Values may share bytes, as views or
+/// otherwise.
 struct EntryBytes {
-  /// What is written whole: what was there before is lost. Entries may write more than that.
+  /// Ranges that are written completely, so that their earlier contents are lost. Entries may write
+  /// further bytes.
   std::vector<ByteRange> overwrites;
   /// The entry is a start: it reads and writes until the wait for its handle.
   bool untilWait = false;

@@ -1,4 +1,4 @@
-//===- Fingerprint.cpp - A number that tells plans apart ------------------===//
+//===- Fingerprint.cpp - A hash that identifies a plan --------------------===//
 
 #include "plan/Fingerprint.h"
 #include "Hash.h"
@@ -10,7 +10,7 @@ using namespace fsdp::rt;
 
 static void add(Hash &hash, const PlanView &plan) {
   const fsdp_plan &tables = plan.tables();
-  // All before the addresses of the tables.
+  // All header fields before the addresses of the tables.
   hash.addBytes(&tables, offsetof(fsdp_plan, values));
   hash.addRows(plan.values());
   hash.addRows(std::span(tables.arguments, tables.num_arguments));

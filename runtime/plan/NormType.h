@@ -1,4 +1,4 @@
-//===- NormType.h - Which norm gradients have --------------------*- C++ -*-===//
+//===- NormType.h - Parts of a norm of gradients -------------- -*- C++ -*-===//
 //
 // A norm is computed in parts, over any cut of the gradients: the sum of squares for norm 2, the
 // sum of absolute values for norm 1, the largest absolute value for norm inf, in double.
@@ -14,7 +14,7 @@
 
 namespace fsdp::rt {
 
-/// The part of two parts' gradients. A NaN stays one.
+/// Joins the parts of two sets of gradients. A NaN stays a NaN.
 inline double joinNormParts(fsdp_norm_type type, double a, double b) {
   if (type != FSDP_NORM_INF)
     return a + b;

@@ -1,4 +1,4 @@
-//===- PlanChecks.h - What the checks of a plan's tables share ---*- C++ -*-===//
+//===- PlanChecks.h - Shared checks of a plan's tables -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PLANCHECKS_H
 #define FSDP_RUNTIME_PLANCHECKS_H
@@ -10,8 +10,8 @@
 
 namespace fsdp::rt {
 
-/// Checks of numbers against the tables that they point into. Each returns whether it holds; of
-/// those that do not, the first is kept in `status`. `where` begins its message.
+/// Checks of indices against the tables that they refer to. Each returns whether the check holds;
+/// the first failure is kept in `status`. `where` begins its message.
 class PlanChecks {
 protected:
   explicit PlanChecks(const PlanView &view) : plan(view.tables()), view(view) {}
@@ -22,12 +22,12 @@ protected:
     return false;
   }
 
-  /// Where a check failed, built only then.
+  /// The place of a failed check; built only on failure.
   static std::string at(const char *table, size_t index) {
     return std::string(table) + " " + std::to_string(index);
   }
 
-  /// "bytes [128, 192)"; the end of what ends beyond all numbers is the last of these.
+  /// "bytes [128, 192)"; an end that overflows is printed as the largest number.
   static std::string describeBytes(int64_t offset, int64_t bytes) {
     int64_t end;
     if (__builtin_add_overflow(offset, bytes, &end))

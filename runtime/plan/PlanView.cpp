@@ -11,7 +11,7 @@
 using namespace fsdp::rt;
 
 int64_t PlanView::product(std::span<const int64_t> sizes) {
-  // A size of 0 behind others that no number holds makes 0 all the same.
+  // If any size is 0 the product is 0, even if the other sizes overflow.
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
     return 0;
   int64_t elements = 1;

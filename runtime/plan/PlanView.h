@@ -1,8 +1,8 @@
 //===- PlanView.h - Typed access to a plan's tables --------------*- C++ -*-===//
 //
-// A plan is flat tables of numbers (fsdp/Plan/Abi.h). Here they are strings and spans. Nothing is
-// copied: views point into the plan, which is constant data of the program. Accessors trust the
-// plan; validatePlan establishes that they may.
+// A plan is a set of flat tables of numbers (fsdp/Plan/Abi.h). PlanView presents them as strings
+// and spans. Nothing is copied: views point into the plan, which is constant data of the program.
+// Accessors trust the plan, so validatePlan must have accepted it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,8 @@ public:
   std::span<const fsdp_input> inputs() const { return {plan.inputs, plan.num_inputs}; }
   std::span<const fsdp_buffer> buffers() const { return {plan.buffers, plan.num_buffers}; }
   std::span<const fsdp_constant> constants() const { return {plan.constants, plan.num_constants}; }
-  /// True if the buffer begins with a constant of the plan: weights files do not hold it.
+  /// True if the buffer's initial value is a constant of the plan, so that weights files do not
+  /// hold it.
   bool isTransient(const fsdp_buffer &buffer) const;
   std::span<const fsdp_group> groups() const { return {plan.groups, plan.num_groups}; }
   std::span<const fsdp_parameter> parameters() const {
@@ -49,13 +50,13 @@ public:
     return {plan.communicators, plan.num_communicators};
   }
   std::span<const fsdp_kernel> kernels() const { return {plan.kernels, plan.num_kernels}; }
-  /// That of an FSDP_KERNEL.
+  /// The kernel of an FSDP_KERNEL entry.
   const fsdp_kernel &kernelOf(const fsdp_entry &entry) const { return plan.kernels[entry.target]; }
-  /// That of a collective.
+  /// The communicator of a collective's entry.
   const fsdp_communicator &communicatorOf(const fsdp_entry &start) const {
     return plan.communicators[start.communicator];
   }
-  /// What updates parameters of this `fsdp_parameter::optimizer`.
+  /// The optimizer for parameters with this `fsdp_parameter::optimizer`.
   const fsdp_optimizer &optimizer(uint32_t index) const {
     return index == 0 ? plan.optimizer : plan.optimizer_groups[index - 1];
   }
@@ -75,9 +76,9 @@ public:
     return pieces().subspan(parameter.first_piece, parameter.num_pieces);
   }
 
-  /// How the pieces of a parameter lie in it; see fsdp_piece. Each piece is `count` runs of
-  /// consecutive elements, all equally long, whose first elements are `stride` apart. One entry of
-  /// the dimension that is cut is `entry` elements of a run.
+  /// The layout of a parameter's pieces within the parameter; see fsdp_piece. Each piece is `count`
+  /// runs of consecutive elements, of equal length, whose first elements are `stride` apart. One
+  /// index of the sharded dimension is `entry` elements of a run.
   struct Runs {
     int64_t count, stride, entry;
   };
@@ -99,9 +100,9 @@ public:
   int64_t spanBytes(const fsdp_value &value) const;
   /// True if the elements lie one after another in row-major order.
   bool isContiguous(const fsdp_value &value) const;
-  /// True if the elements fill the span, each place once, in any order of the dimensions.
+  /// True if the elements fill the span without gaps or overlap, in any order of the dimensions.
   bool isDense(const fsdp_value &value) const;
-  /// A value without storage that yet has elements: torch's undefined tensor.
+  /// True for torch's undefined tensor: a value that has elements but no storage.
   bool isUndefined(const fsdp_value &value) const {
     return value.offset < 0 && numElements(value) > 0;
   }
@@ -110,17 +111,18 @@ public:
   static unsigned shardOf(const fsdp_group &group, unsigned rank) { return rank % group.shards; }
   /// Ranks of the axis over which the model's mesh shards, for people.
   unsigned meshShards() const { return plan.world_size / plan.replicas; }
-  /// Ranks over which the norm of all gradients is summed: those of the shards, if all groups have
-  /// as many, or all.
+  /// Ranks over which the norm of all gradients is summed: the ranks of the shards, if all groups
+  /// have as many shards, else all ranks.
   unsigned normRanks() const;
-  /// Of several of those ranks that hold a shard, the first one counts it.
+  /// True if this rank adds its shard to the norm: if several of the norm's ranks hold a shard,
+  /// only the first one does.
   bool countsInNorm(const fsdp_group &group, unsigned rank) const {
     return rank % normRanks() < group.shards;
   }
   bool hasReplicas(const fsdp_group &group) const { return group.shards < plan.world_size; }
 
-  /// How many neighbours on the shard axis hold the group together, a chunk each, from forward to
-  /// backward; 1: none do.
+  /// The number of neighbours on the shard axis that together hold the group, one chunk each,
+  /// between forward and backward; 1: no chunks.
   unsigned chunkRanks(const fsdp_group &group) const {
     return group.chunk_ranks ? group.chunk_ranks : 1;
   }
@@ -128,51 +130,52 @@ public:
   bool gathersChunks(const fsdp_entry &gather) const {
     return communicatorOf(gather).ranks < groups()[gather.target].shards;
   }
-  /// Bytes of such a chunk.
+  /// Bytes of a chunk of a group.
   int64_t chunkBytes(const fsdp_group &group) const {
     return gatherShardBytes(group) * (group.shards / chunkRanks(group));
   }
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
-  /// Of the shard, the parameters that have gradients.
+  /// Bytes of the shard's parameters that have gradients.
   int64_t trainedBytes(const fsdp_group &group) const;
-  /// One state of the optimizer, of the parameters that have gradients.
+  /// Bytes of one optimizer state, for the parameters that have gradients.
   int64_t stateBytes(const fsdp_group &group, unsigned state) const;
   /// True if a state has another dtype than the parameters.
   bool hasOwnStateDtype(const fsdp_group &group) const;
   /// True if updates write a copy of the shard in the dtype in which it is gathered.
   bool hasGatherCopy(const fsdp_group &group) const { return group.gather_dtype != group.dtype; }
-  /// Bytes of what a rank sends in a gather of a group.
+  /// Bytes that a rank contributes to a gather of a group.
   int64_t gatherShardBytes(const fsdp_group &group) const;
-  /// True if the group's optimizer state lies on the host between steps.
+  /// True if the group's optimizer state is on the host between steps.
   bool isStateOnHost(const fsdp_group &group) const {
     return numOptimizerStates() > 0 && group.state_on_host != 0;
   }
-  /// True if the group's parameters lie on the host between steps, and what is gathered of them.
+  /// True if the group's parameters, and their copies for gathers, are on the host between steps.
   bool areParametersOnHost(const fsdp_group &group) const { return group.parameters_on_host != 0; }
   /// True if a gather copies its shard from the host first.
   bool gathersFromHost(const fsdp_entry &gather) const {
     return areParametersOnHost(groups()[gather.target]) && !gathersChunks(gather);
   }
-  /// What an update finds in the arena of what lies on the host: offsets there and on the host.
+  /// State on the host that is in the arena during an update: its offsets in the arena and on the
+  /// host.
   struct HostCopy {
     int64_t place, hostPlace, bytes;
-    bool isFetched; // else it is only stored
+    bool isFetched; // false: it is only stored
   };
-  /// In the order in which they are copied.
+  /// The copies of a group, in the order in which they run.
   std::vector<HostCopy> hostCopiesOf(const fsdp_group &group) const;
-  /// What an FSDP_FETCH_STATE_START or FSDP_STORE_STATE_START copies.
+  /// Bytes that an FSDP_FETCH_STATE_START or FSDP_STORE_STATE_START copies.
   int64_t hostCopyBytes(const fsdp_group &group, bool isFetch) const;
-  /// True if the step only computes the loss of the parameters as they are.
+  /// True if the step only computes the loss, without an update.
   bool isEvaluation() const { return plan.step_kind == FSDP_EVALUATION; }
   /// True if the gradients' norm is clipped before the updates.
   bool clipsGradients() const { return plan.clip_grad_norm != 0; }
-  /// The norm of the gradients that runs tell: the one that is clipped, else norm 2.
+  /// The norm of the gradients that runs report: the clipped one, else norm 2.
   fsdp_norm_type normType() const {
     return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
   }
-  /// How many states of one element per parameter element the optimizer keeps: at most
-  /// FSDP_MAX_STATES; 0 of an evaluation.
+  /// The number of optimizer states with one element per parameter element: at most
+  /// FSDP_MAX_STATES; 0 for an evaluation.
   unsigned numOptimizerStates() const;
 
   /// An entry for a message: `aten::mm in module "layers.0" (model.py:12)`, or
@@ -197,12 +200,13 @@ const char *displayName(const char *name);
 /// "sgd", "adam" or "adamw", of a valid plan's optimizer.
 const char *optimizerKindName(const fsdp_optimizer &optimizer);
 
-/// Checks all that the runtime relies on: the ABI version and the size of the header, that every
-/// index and every list lies within its table and every byte that a step touches within the arena,
-/// that collectives and waits match. Errors name the table and the entry, with both figures.
+/// Checks all properties that the runtime relies on: the ABI version and the size of the header
+/// match, every index and every list is within its table, every byte that a step touches is within
+/// the arena, and collectives and waits match. Errors name the table and the entry, with both
+/// values.
 Status validatePlan(const fsdp_plan &plan);
 
-/// What a plan holds, for people: model, mesh, optimizer, groups, collectives by kind and phase,
+/// Describes a plan for people: model, mesh, optimizer, groups, collectives by kind and phase,
 /// memory. Several lines, each ended by a newline. The plan must be valid.
 std::string describePlan(const fsdp_plan &plan);
 

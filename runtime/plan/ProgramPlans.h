@@ -9,8 +9,8 @@
 
 namespace fsdp::rt {
 
-/// The program's plans of one kind, of which there is one for each shape of samples. `first`: the
-/// program's first plan.
+/// The program's plans of one kind: one for each shape of samples. `first`: the program's first
+/// plan.
 inline std::vector<PlanView> plansOf(const fsdp_plan &first, fsdp_step_kind kind) {
   std::vector<PlanView> plans;
   for (const fsdp_plan *plan = &first; plan; plan = plan->next)
@@ -19,12 +19,12 @@ inline std::vector<PlanView> plansOf(const fsdp_plan &first, fsdp_step_kind kind
   return plans;
 }
 
-/// The plans that train.
+/// The training plans.
 inline std::vector<PlanView> trainingPlans(const fsdp_plan &first) {
   return plansOf(first, FSDP_TRAINING);
 }
 
-/// The plans that evaluate; none if the program does not.
+/// The evaluation plans, if any.
 inline std::vector<PlanView> evaluationPlans(const fsdp_plan &first) {
   return plansOf(first, FSDP_EVALUATION);
 }

@@ -1,7 +1,8 @@
-//===- Saturate.h - Products and sums of any numbers -------------*- C++ -*-===//
+//===- Saturate.h - Products and sums without overflow -------- -*- C++ -*-===//
 //
-// Sizes, strides and counts of a plan may be any numbers until validatePlan has compared what
-// follows from them with the arena. What no number holds is the largest one, which fits nowhere.
+// Sizes, strides and counts of a plan may be any numbers until validatePlan has compared the
+// resulting ranges with the arena. A result that overflows becomes the largest number, which
+// exceeds every arena.
 //
 //===----------------------------------------------------------------------===//
 

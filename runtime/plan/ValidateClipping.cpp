@@ -1,4 +1,4 @@
-//===- ValidateClipping.cpp - How a plan clips gradients ------------------===//
+//===- ValidateClipping.cpp - Checks the clipping of a plan ---------------===//
 
 #include "plan/ValidateClipping.h"
 #include "plan/NormType.h"
@@ -13,7 +13,7 @@ bool fsdp::rt::isClipNorm(double norm) {
 }
 
 namespace {
-/// What has been seen of it, in the order in which it must come.
+/// The stages of clipping, in the order in which they must come.
 enum class Stage { Nothing, Part, Reduction, Total, Factor };
 } // namespace
 

@@ -1,4 +1,4 @@
-//===- ValidateClipping.h - How a plan clips gradients -----------*- C++ -*-===//
+//===- ValidateClipping.h - Checks the clipping of a plan ----- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_VALIDATECLIPPING_H
 #define FSDP_RUNTIME_VALIDATECLIPPING_H
@@ -7,9 +7,10 @@
 
 namespace fsdp::rt {
 
-/// A plan that clips takes the gradients' norm once, over all ranks of the shards, makes one clip
-/// factor of that and updates behind it; a plan that does not has nothing of this. Part of
-/// validatePlan(), which has checked kinds, groups and handles before.
+/// Checks clipping: a plan that clips computes the gradients' norm once, over all ranks of the
+/// shards, makes one clip factor from it, and updates after that; a plan that does not clip has
+/// none of these entries. Part of validatePlan(), which has checked kinds, groups and handles
+/// before.
 Status validateClipping(const PlanView &plan);
 
 /// True for a norm that gradients can be clipped to: above 0 and finite in fp32, in which the clip

@@ -1,4 +1,4 @@
-//===- ValidateEntries.cpp - The entries of a plan are consistent ----------===//
+//===- ValidateEntries.cpp - Checks the entries of a plan -----------------===//
 
 #include "plan/ValidateEntries.h"
 
@@ -14,7 +14,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Walks the entries and what is in flight at each.
+/// Walks the entries, with the collectives in flight at each.
 class EntryValidator : PlanChecks {
 public:
   explicit EntryValidator(const PlanView &view)
@@ -23,7 +23,7 @@ public:
 
 private:
   bool checkArguments(const fsdp_entry &entry, const std::string &where);
-  /// The start's communicator exists, and is of its stream.
+  /// Checks that the start's communicator exists and belongs to its stream.
   bool checkCommunicator(const fsdp_entry &start, const std::string &where);
   bool meets(const fsdp_entry &start, uint64_t ranks, uint64_t stride, const std::string &where);
   bool checkCollective(const fsdp_entry &entry, const std::string &where);
@@ -45,7 +45,7 @@ private:
 
   std::vector<uint8_t> inFlight;           // by handle
   std::vector<const fsdp_entry *> startOf; // by handle, the newest
-  std::map<int64_t, int64_t> storedOnHost; // by place there: bytes of the newest store
+  std::map<int64_t, int64_t> storedOnHost; // by offset on the host: bytes of the newest store
 };
 } // namespace
 
@@ -112,13 +112,14 @@ bool EntryValidator::meets(const fsdp_entry &start, uint64_t ranks, uint64_t str
               " with stride " + std::to_string(stride));
 }
 
-/// True of a gather of shards that calls of the plan have encoded. No parameter is of FSDP_U8.
+/// True for a gather of shards that calls of the plan have encoded, since no parameter has the
+/// dtype FSDP_U8.
 static bool isEncoded(const fsdp_entry &gather) { return gather.dtype == FSDP_U8; }
 
 bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
   int64_t ranks = group.shards;
-  bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
+  bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // over the replicas, on a stream of its own
   if (isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
   const fsdp_communicator &communicator = view.communicatorOf(entry);
@@ -219,7 +220,7 @@ bool EntryValidator::checkKernel(const fsdp_entry &entry, const std::string &whe
   return true;
 }
 
-/// True if the all-reduce goes on with the result of `reduction`, which may be null.
+/// True if the all-reduce reduces the result of `reduction`, which may be null.
 static bool continues(const fsdp_entry &across, const fsdp_entry *reduction) {
   return reduction && reduction->kind == FSDP_REDUCE_SCATTER_START &&
          reduction->target == across.target && reduction->destination == across.destination;
@@ -264,7 +265,7 @@ bool EntryValidator::checkHostCopy(const fsdp_entry &entry, const std::string &w
          fail(where + ": fetches " + what + ", which were not stored there");
 }
 
-/// Of an entry that reads all gradients of a group.
+/// Checks an entry that reads all gradients of a group.
 bool EntryValidator::checkGradients(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
   if (entry.dtype != group.reduce_dtype && entry.dtype != group.dtype)

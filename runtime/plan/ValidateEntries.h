@@ -1,4 +1,4 @@
-//===- ValidateEntries.h - The entries of a plan ----------------*- C++ -*-===//
+//===- ValidateEntries.h - Checks the entries of a plan ------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_VALIDATEENTRIES_H
 #define FSDP_RUNTIME_VALIDATEENTRIES_H
@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// Every entry's indices, ranges and handles hold. Part of validatePlan(), which has checked the
+/// Checks every entry's indices, ranges and handles. Part of validatePlan(), which has checked the
 /// other tables before.
 Status validateEntries(const PlanView &plan);
 

@@ -1,4 +1,4 @@
-//===- ValidatePlan.cpp - A plan's tables are consistent -------------------===//
+//===- ValidatePlan.cpp - Checks a plan's tables --------------------------===//
 
 #include "DType.h"
 #include "plan/PlanChecks.h"
@@ -11,8 +11,8 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Walks the tables in an order in which each check may use what was checked before it; keeps the
-/// first error.
+/// Walks the tables in an order in which each check may rely on the earlier ones; keeps the first
+/// error.
 class Validator : PlanChecks {
 public:
   explicit Validator(const PlanView &view) : PlanChecks(view) {}
@@ -50,7 +50,8 @@ private:
            fail(where + ": " + what + " takes " + describeBytes(offset, bytes) +
                 " of a host's arena of " + std::to_string(plan.host_arena_bytes));
   }
-  /// Where a group keeps its parameters; what an update fetches of them its entries check.
+  /// Checks the offsets of a group's parameters. The validation of entries checks what an update
+  /// fetches.
   bool checkParametersPlace(const fsdp_group &group, const std::string &where) {
     const int64_t bytes = view.shardBytes(group), gathered = view.gatherShardBytes(group);
     if (view.areParametersOnHost(group))
@@ -185,7 +186,7 @@ void Validator::checkKernels() {
     if (kernel.units < 1 || kernel.grain < 1)
       fail(where + ": " + std::to_string(kernel.units) + " units of work, " +
            std::to_string(kernel.grain) + " for a thread, expected at least 1");
-    // The largest grid and block of all GPUs.
+    // Limits of grid and block on all GPUs.
     const bool isForGpus = plan.num_gpu_code_bytes > 0;
     if (isForGpus ? kernel.gpu_blocks < 1 || kernel.gpu_blocks > INT32_MAX ||
                         kernel.gpu_threads < 1 || kernel.gpu_threads > 1024
@@ -226,8 +227,8 @@ void Validator::checkParameters() {
     }
     int64_t elements = view.numElements(parameter), covered = 0;
     const PlanView::Runs runs = view.runsOf(parameter);
-    // Of a dimension behind the first one, whole entries are cut, each run within one entry of the
-    // dimensions before.
+    // A shard on a dimension after the first has whole entries of that dimension, and each run is
+    // within one entry of the outer dimensions.
     auto isInside = [&](const fsdp_piece &piece) {
       if (piece.first < 0 || piece.count < 0 || runs.count <= 0 || piece.count % runs.count != 0)
         return false;
@@ -335,7 +336,7 @@ void Validator::checkOptimizer() {
   }
 }
 
-/// The inputs of a microbatch stand together, and are those of the first.
+/// Checks that the inputs of a microbatch are consecutive and equal those of the first microbatch.
 bool Validator::checkMicrobatch(uint32_t index) {
   if (plan.num_microbatches == 0 || plan.num_inputs % plan.num_microbatches != 0)
     return fail(std::to_string(plan.num_inputs) + " inputs of " +

@@ -1,4 +1,4 @@
-//===- ValidateProgram.cpp - Steps over one state --------------------------===//
+//===- ValidateProgram.cpp - Checks that plans share one state ------------===//
 
 #include "plan/ValidateProgram.h"
 #include "DType.h"
@@ -23,9 +23,9 @@ private:
   Status checkGroup(uint32_t index) const;
   Status checkParameters(const fsdp_group &group, const fsdp_group &other) const;
   Status checkBuffers() const;
-  /// What only updates know.
+  /// Compares optimizer options, which only training steps have.
   Status checkOptimizer() const;
-  /// What only steps that train do with a group, and where they keep the optimizer's state.
+  /// Compares what only training steps do with a group, and the offsets of optimizer state.
   Status checkTrainedGroup(uint32_t index) const;
 
   const PlanView own, first;
@@ -69,7 +69,7 @@ Status Comparison::checkGroup(uint32_t index) const {
       group.layout != other.layout || group.shards != other.shards ||
       group.shard_elements != other.shard_elements)
     return differs("the layout of group \"" + text + "\"");
-  // What is on the host is fetched to wherever a step has room.
+  // Parameters on the host may be fetched to any offset.
   const bool samePlace =
       group.parameters_on_host
           ? group.host_shard == other.host_shard &&
@@ -114,7 +114,7 @@ Status Comparison::checkTrainedGroup(uint32_t index) const {
                    dtypeName(group.reduce_dtype));
   if (!std::ranges::equal(group.state_dtype, other.state_dtype))
     return differs("another dtype of the optimizer's state of group \"" + text + "\"");
-  // State on the host is fetched to wherever a step has room.
+  // State on the host may be fetched to any offset.
   if (group.trained_elements == other.trained_elements &&
       group.state_on_host == other.state_on_host &&
       (group.state_on_host || std::ranges::equal(group.state, other.state)) &&

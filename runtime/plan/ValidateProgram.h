@@ -1,4 +1,4 @@
-//===- ValidateProgram.h - Steps over one state ------------------*- C++ -*-===//
+//===- ValidateProgram.h - Checks that plans share one state -- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_VALIDATEPROGRAM_H
 #define FSDP_RUNTIME_VALIDATEPROGRAM_H
@@ -7,8 +7,9 @@
 
 namespace fsdp::rt {
 
-/// validatePlan() of a plan that trains and of those that follow it (fsdp_plan::next): others that
-/// train, and then perhaps some that evaluate; and that all have the same state at the same places.
+/// Runs validatePlan() on a training plan and the plans that follow it (fsdp_plan::next): further
+/// training plans, then evaluation plans, if any. Also checks that all plans have the same state at
+/// the same offsets.
 Status validateProgram(const fsdp_plan &first);
 
 } // namespace fsdp::rt

@@ -9,7 +9,7 @@
 
 namespace fsdp::rt {
 
-/// Writes all of `bytes` where the file stands. False if that fails; errno says why.
+/// Writes all of `bytes` at the file's position. False on failure, with errno set.
 inline bool appendBytes(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

@@ -1,4 +1,4 @@
-//===- BackgroundWork.cpp - Work beside the steps -------------------------===//
+//===- BackgroundWork.cpp - A job on a thread of its own ------------------===//
 
 #include "train/BackgroundWork.h"
 

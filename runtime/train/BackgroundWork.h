@@ -1,4 +1,4 @@
-//===- BackgroundWork.h - Work beside the steps ------------------*- C++ -*-===//
+//===- BackgroundWork.h - A job on a thread of its own -------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_BACKGROUNDWORK_H
 #define FSDP_RUNTIME_BACKGROUNDWORK_H
@@ -14,25 +14,25 @@
 
 namespace fsdp::rt {
 
-/// One piece of work at a time, on a thread of its own. Its owner starts it, asks how it is, and
-/// takes its status; the owner is one thread.
+/// Runs one job at a time on a thread of its own. One thread, the owner, starts it, polls its
+/// state, and takes its status.
 class BackgroundWork {
 public:
   enum class State : uint32_t { Idle, Working, Done, Failed };
-  /// To be left early, with any status, once `stop` is true.
+  /// The job. It must return early, with any status, once `stop` is true.
   using Work = std::function<Status(const std::atomic<bool> &stop)>;
 
   BackgroundWork() = default;
   BackgroundWork(const BackgroundWork &) = delete;
-  /// Has the work stop, and waits until it has.
+  /// Stops the job, and waits for its end.
   ~BackgroundWork();
 
-  /// While idle. Without a thread the work has failed.
+  /// Starts the job; allowed only while idle. If no thread can be started, the job has failed.
   void start(Work work);
   State state() const;
-  /// Waits until the work is no longer under way, at most `patience`.
+  /// Waits until the job has ended, for at most `patience`.
   State wait(std::chrono::duration<double> patience) const;
-  /// The status of work that is done or has failed; idle from then on.
+  /// Returns the status of a job that is done or has failed, and becomes idle.
   Status take();
 
 private:
@@ -42,7 +42,7 @@ private:
   std::atomic<bool> stop{false};
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
-  State current = State::Idle; // guarded by `mutex`, as what follows
+  State current = State::Idle; // guarded by `mutex`, as the members below
   Status status;
 };
 

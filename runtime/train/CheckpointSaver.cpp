@@ -1,4 +1,4 @@
-//===- CheckpointSaver.cpp - Checkpoints beside the steps -----------------===//
+//===- CheckpointSaver.cpp - Saves checkpoints while steps go on ----------===//
 
 #include "train/CheckpointSaver.h"
 #include "checkpoint/CheckpointFolder.h"
@@ -8,9 +8,10 @@
 
 using namespace fsdp::rt;
 
-// Without a copy: writes, checksums and copies from a device are efficient in pieces of this size.
+// Size of the buffer without a copy: writes, checksums and copies from a device are efficient in
+// portions of this size.
 static constexpr size_t kStagingBytes = size_t{4} << 20;
-// Between two looks of the writing thread at whether it is to stop.
+// Bytes between two checks of the writing thread whether it must stop.
 static constexpr int64_t kBesideBytes = int64_t{32} << 20;
 
 Status CheckpointSaver::prepare() {
@@ -146,7 +147,7 @@ Outcome CheckpointSaver::follow(std::span<const State> states) {
 }
 
 Outcome CheckpointSaver::finish() {
-  // Others wait for this rank no longer than for a part of their deadline.
+  // Other ranks wait for this rank at most a part of their deadline.
   const std::chrono::duration<double> patience(std::min(0.5, options.timeoutSeconds / 4));
   std::vector<State> states(communicator.size());
   while (current) {

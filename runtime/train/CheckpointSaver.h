@@ -1,4 +1,4 @@
-//===- CheckpointSaver.h - Checkpoints beside the steps ----------*- C++ -*-===//
+//===- CheckpointSaver.h - Saves checkpoints while steps go on -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CHECKPOINTSAVER_H
 #define FSDP_RUNTIME_CHECKPOINTSAVER_H
@@ -10,19 +10,19 @@
 
 namespace fsdp::rt {
 
-/// A checkpoint that is complete.
+/// A complete checkpoint.
 struct SavedCheckpoint {
   Manifest manifest;
   std::string path;               // on rank 0
-  double milliseconds = 0;        // from the end of its step until it was durable
-  double exposedMilliseconds = 0; // of them, in which no step went on
+  double milliseconds = 0;        // from the end of its step until the checkpoint was durable
+  double exposedMilliseconds = 0; // part of `milliseconds` in which no step ran
 };
 
 /// A rank's part of saving to --checkpoint-dir. A save has three stages: the state is copied; each
-/// rank's thread writes its files while steps go on; when all are written, rank 0's thread
-/// completes the checkpoint and removes what --keep says. The ranks pass from one stage to the next
-/// together. What returns an Outcome is called by all ranks, at the same place of their runs; an
-/// error of one rank's thread is an error of all.
+/// rank's thread writes its files while steps go on; when all files are written, rank 0's thread
+/// completes the checkpoint and removes old ones by --keep. All ranks enter each stage together.
+/// Functions that return an Outcome are called by all ranks, at the same point of their runs; an
+/// error of one rank's thread is an error of all ranks.
 class CheckpointSaver {
 public:
   using State = BackgroundWork::State;
@@ -32,29 +32,29 @@ public:
                   Communicator &communicator)
       : plan(plan), options(options), device(device), communicator(communicator) {}
 
-  /// Gets the memory for the copy.
+  /// Allocates the memory for the copy.
   Status prepare();
 
-  /// Saves the state after step `state.step`, of which no step is under way; `state` is the same on
-  /// all ranks and lacks the files. A save that is under way is finished first. With
-  /// --save-in-place there is no copy, and this one is finished, too.
+  /// Saves the state after step `state.step`; no step may be in flight. `state` is the same on all
+  /// ranks and lacks the files. A save in progress is finished first. With --save-in-place there is
+  /// no copy, and the new save is finished before this returns.
   Outcome save(Manifest state, std::byte *arena, std::byte *hostArena);
 
-  /// How this rank's part of the present stage is. The ranks tell each other after each step...
+  /// The state of this rank's part of the current stage. The ranks exchange it after each step ...
   State state() const { return work.state(); }
   /// ... and call this with all their states.
   Outcome follow(std::span<const State> states);
 
-  /// Waits for the save that is under way.
+  /// Waits for the save in progress.
   Outcome finish();
 
-  /// The checkpoint that was completed last, once.
+  /// Returns the last completed checkpoint, once.
   std::optional<SavedCheckpoint> takeSaved() { return std::exchange(saved, std::nullopt); }
 
 private:
   using Clock = std::chrono::steady_clock;
 
-  /// A save that is under way.
+  /// A save in progress.
   struct Save {
     SavedCheckpoint result;
     Clock::time_point begin;
@@ -75,10 +75,10 @@ private:
   Communicator &communicator;
 
   std::unique_ptr<Stream> stream;
-  std::unique_ptr<Memory> staging; // holds all that the rank writes, unless --save-in-place
+  std::unique_ptr<Memory> staging; // the copy of the rank's state, or with --save-in-place a buffer
   std::optional<Save> current;
   std::optional<SavedCheckpoint> saved;
-  BackgroundWork work; // last: it ends before what it uses
+  BackgroundWork work; // last member: it ends before the members that it uses
 };
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- Checkpoints.cpp - Going on from a checkpoint -----------------------===//
+//===- Checkpoints.cpp - Resumes from a checkpoint ------------------------===//
 
 #include "train/Checkpoints.h"
 #include "checkpoint/CheckpointFolder.h"
@@ -13,13 +13,13 @@
 
 using namespace fsdp::rt;
 
-// Copies to a device, checksums and reads are efficient in pieces of this size.
+// Copies to a device, checksums and reads are efficient in portions of this size.
 static constexpr size_t kPieceBytes = size_t{2} << 20;
 
 Status Checkpoints::prepare() {
   if (Status status = checkBuffers(plan); !status.ok())
     return status;
-  // Before anything looks at what is there.
+  // Locked before the folder is read.
   if (isFirst() && (options.saveEvery || options.saveOnExit)) {
     Result<FileDescriptor> lock = lockFolder(options.checkpointDir);
     if (!lock.ok())
@@ -35,7 +35,7 @@ Status Checkpoints::prepare() {
 }
 
 namespace {
-/// What rank 0 tells the others: they may see another folder, or an older view of it.
+/// Rank 0's choice, sent to the other ranks, which may see another folder or an older view of it.
 struct Choice {
   uint32_t found = 0;
   char name[60] = {}; // in the folder of --resume or --checkpoint-dir; "": that folder itself
@@ -86,7 +86,8 @@ Status Checkpoints::readHeaders(const std::string &path) {
   return number.status();
 }
 
-/// A later checkpoint of another run would be what the next --resume finds.
+/// An error if the folder has a later checkpoint of another run, which the next --resume would
+/// find.
 Status Checkpoints::checkFolder() const {
   if (!isFirst() || options.checkpointDir.empty())
     return {};
@@ -143,7 +144,7 @@ Outcome Checkpoints::restore(std::byte *arena, std::byte *hostArena) {
   CheckpointLoader loader(*reader, std::move(*copies), memory);
   CheckpointVerifier verifier(*reader, communicator.rank(), communicator.size(),
                               staged.last(kPieceBytes));
-  // The disk reads for one of them while the other one has work for the processor.
+  // Verification and loading overlap: the disk reads for one while the other computes.
   BackgroundWork verification;
   verification.start([&](const std::atomic<bool> &stop) -> Status {
     while (!stop) {
@@ -153,7 +154,7 @@ Outcome Checkpoints::restore(std::byte *arena, std::byte *hostArena) {
     }
     return {};
   });
-  // Others wait for this rank no longer than for a part of their deadline.
+  // Other ranks wait for this rank at most a part of their deadline.
   const std::chrono::duration<double> patience(std::min(0.5, options.timeoutSeconds / 4));
   bool isLoaded = false;
   LoadingBar bar("and verifying " + record.path, !isFirst() || options.quiet);

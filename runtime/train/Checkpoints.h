@@ -1,4 +1,4 @@
-//===- Checkpoints.h - Going on from a checkpoint ----------------*- C++ -*-===//
+//===- Checkpoints.h - Resumes from a checkpoint -------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CHECKPOINTS_H
 #define FSDP_RUNTIME_CHECKPOINTS_H
@@ -10,17 +10,17 @@
 
 namespace fsdp::rt {
 
-/// How a run went on from a checkpoint.
+/// Record of the checkpoint from which a run was resumed.
 struct ReadCheckpoint {
   int64_t step = 0;
   std::string path;
   int64_t bytes = 0;       // of its files
-  double milliseconds = 0; // in which they were verified and the state was read
+  double milliseconds = 0; // for verifying the files and reading the state
 };
 
-/// A rank's part of what --resume asks for, and the check of --checkpoint-dir, which is the run's
-/// alone as long as this lives. What returns an
-/// Outcome is called by all ranks, at the same place of their runs.
+/// A rank's part of --resume, and the check of --checkpoint-dir, which is locked for this run as
+/// long as the object lives. Functions that return an Outcome are called by all ranks, at the same
+/// point of their runs.
 class Checkpoints {
 public:
   /// The arguments outlive the object.
@@ -28,18 +28,18 @@ public:
               Communicator &communicator)
       : plan(plan), options(options), device(device), communicator(communicator) {}
 
-  /// Finds the checkpoint from which to go on and reads its headers. Fails if --checkpoint-dir
-  /// holds a later one than that, which the run would mix with its own.
+  /// Finds the checkpoint to resume from and reads its headers. Fails if --checkpoint-dir holds a
+  /// later one, which would be mixed with this run's checkpoints.
   Outcome open();
 
-  /// The checkpoint from which the run goes on; null: it begins anew.
+  /// The checkpoint from which the run is resumed; null: the run starts from the beginning.
   const CheckpointReader *resumed() const { return reader ? &*reader : nullptr; }
-  /// The number of its last step; 0 if the run begins anew.
+  /// The number of the checkpoint's last step; 0 if the run starts from the beginning.
   int64_t step() const { return record.step; }
-  /// After restore().
+  /// Valid after restore().
   const ReadCheckpoint &read() const { return record; }
-  /// Copies the ranks' state to their memory. All bytes of the checkpoint are compared with its
-  /// checksums, too, which the ranks share. Gives up the reader.
+  /// Copies the ranks' state to their memory. Also verifies the checksums of all bytes of the
+  /// checkpoint; the ranks divide this work. Releases the reader.
   Outcome restore(std::byte *arena, std::byte *hostArena);
 
 private:

@@ -1,4 +1,4 @@
-//===- ChooseProgram.cpp - Which mesh a run is of -------------------------===//
+//===- ChooseProgram.cpp - Which program a run takes ----------------------===//
 
 #include "train/ChooseProgram.h"
 
@@ -24,7 +24,7 @@ static std::string compiledFor(std::span<const fsdp_plan *const> programs) {
   return text;
 }
 
-/// What a flag says of the number of ranks; others are not looked at yet.
+/// The number of ranks that a flag gives, with the flag; other flags are not parsed yet.
 static std::optional<std::pair<std::string, unsigned>> ranksAskedFor(int argc,
                                                                      const char *const *argv) {
   CLI::App app;
@@ -36,7 +36,7 @@ static std::optional<std::pair<std::string, unsigned>> ranksAskedFor(int argc,
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &) {
-    return std::nullopt; // is told of when all flags are parsed
+    return std::nullopt; // reported when all flags are parsed
   }
   if (app.count("--ranks"))
     return std::pair("--ranks " + std::to_string(ranks), ranks);

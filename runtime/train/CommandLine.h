@@ -1,6 +1,7 @@
 //===- CommandLine.h - A training binary's flags ----------------*- C++ -*-===//
 //
-// What TrainOptions.cpp, which parses, shares with the flags' texts and with their checks.
+// The class that TrainOptions.cpp (parsing), CommandLineFlags.cpp (flags and help texts) and
+// CommandLineChecks.cpp share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,7 +14,8 @@
 
 namespace fsdp::rt {
 
-/// The flags as CLI11 knows them: their texts, which were given, and with what words.
+/// The flags in CLI11: their help texts, which were given, and the words with which they were
+/// given.
 class CommandLine {
 public:
   CommandLine(const PlanView &plan, const char *program);
@@ -36,7 +38,7 @@ private:
   Status checkEvaluation();
   Status checkLearningRate();
   Status checkGuards();
-  /// An error if a flag is given that is not a finite number, 0 or more.
+  /// An error if one of the flags is given with a value that is not finite or is negative.
   Status checkNotNegative(std::initializer_list<const char *> flags);
   Status setThreads(const char *environmentThreads);
   Status checkRanks();

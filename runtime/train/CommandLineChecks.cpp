@@ -1,4 +1,4 @@
-//===- CommandLineChecks.cpp - Which flags go together --------------------===//
+//===- CommandLineChecks.cpp - Checks of flags and their combinations -----===//
 
 #include "checkpoint/WeightsFiles.h"
 #include "data/SampleFile.h"
@@ -17,12 +17,12 @@
 
 using namespace fsdp::rt;
 
-// More only wait for each other; far more take the machine with them.
+// More threads per core only wait for each other; far more can bring down the machine.
 static constexpr uint64_t kThreadsPerCore = 8, kThreadsOfAllRanksPerCore = 256;
 
-/// An error if `count` threads, which `what` asks for, are more than `perCore` for each core.
+/// An error if `count` threads are more than `perCore` for each core. `what` asks for them.
 static Status checkThreads(const std::string &what, uint64_t count, uint64_t perCore) {
-  // 0: unknown. Cores to which the process is bound.
+  // The cores to which the process is bound; hardware_concurrency() is 0 if unknown.
   uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
   if (count <= perCore * cores)
     return {};
@@ -50,9 +50,9 @@ Status CommandLine::setThreads(const char *environmentThreads) {
   return checkRanks();
 }
 
-/// Ranks that are threads share this machine.
+/// Checks that this machine has room for all ranks, if they are threads.
 Status CommandLine::checkRanks() {
-  // Another number than the plan's is refused at launch.
+  // A number other than the plan's is refused at launch.
   if (!options.ranks || *options.ranks != plan.tables().world_size)
     return {};
   const std::string flag = typed("--ranks");
@@ -193,7 +193,7 @@ Status CommandLine::checkTrace() {
 }
 
 Status CommandLine::checkEvaluation() {
-  // --eval-split 0 takes back that of a checkpoint.
+  // --eval-split 0 cancels the split of a checkpoint, so 0 is no request.
   for (auto [flag, isAsked] : {std::pair{"--eval-data", given("--eval-data")},
                                {"--eval-split", options.evalSplit != 0},
                                {"--eval-every", given("--eval-every")},
@@ -209,7 +209,7 @@ Status CommandLine::checkEvaluation() {
                          typed("--eval-data"));
   for (const char *flag : {"--eval-every", "--eval-steps"})
     if (given(flag)) {
-      // A run that goes on may split as before.
+      // A resumed run may take the split from its checkpoint.
       if (!given("--eval-data") && options.evalSplit == 0 && !options.resume)
         return Status::error(typed(flag) + " is for --eval-data FILE or --eval-split F");
       if (app[flag]->as<int64_t>() < 1)

@@ -1,4 +1,4 @@
-//===- CommandLineFlags.cpp - The flags and their texts -------------------===//
+//===- CommandLineFlags.cpp - The flags and their help texts --------------===//
 
 #include "plan/NormType.h"
 #include "plan/ProgramPlans.h"
@@ -18,7 +18,7 @@ std::string fsdp::rt::shortestNumber(double value) {
 // Keeps a step's sample numbers far from the limits of 64 bits.
 static constexpr uint64_t kMaximumSteps = 1'000'000'000'000;
 static constexpr uint64_t kMaximumThreads = 100'000;
-// Each step under way has memory for its inputs.
+// Each step in flight has memory for its inputs.
 static constexpr uint64_t kMaximumLag = 64;
 
 void CommandLine::addLaunchFlags() {
@@ -54,8 +54,8 @@ void CommandLine::addLaunchFlags() {
   group.value("--connect-timeout", options.connectTimeoutSeconds, "SECONDS",
               "Seconds to wait at the start until all processes have come. Default: 60");
   group.value("--timeout", options.timeoutSeconds, "SECONDS",
-              "Seconds after which, once all have come, an unanswered collective is an error "
-              "on every rank. Default: 60");
+              "Seconds after which a collective that some rank does not join is an error on every "
+              "rank. Default: 60");
 }
 
 void CommandLine::addDeviceFlags() {
@@ -66,24 +66,24 @@ void CommandLine::addDeviceFlags() {
               "A step's loss is read, printed and logged when N more steps have been issued, so "
               "that the host never waits for the step it has just issued. Default: 1 with "
               "--device cuda, else 0");
-  group.choice("--cuda-graph", graph, "auto|on|off",
-               "on: a step is captured once and launched as one graph where all its operators "
-               "allow it, on all ranks or none; the run says why if not. off: every step is issued "
-               "piece by piece; the numbers are the same. auto: off for --ranks above 1, else on. "
-               "Default: auto");
+  group.choice(
+      "--cuda-graph", graph, "auto|on|off",
+      "on: a step is captured once and launched as one graph where all its operators allow it, on "
+      "all ranks or none; the run says why if not. off: every operation of a step is launched by "
+      "itself; results are the same. auto: off for --ranks above 1, else on. Default: auto");
   group.choice("--pin-memory", pinMemory, "on|off",
-               "off: what is offloaded to the host lies in ordinary memory, which a device copies "
-               "more slowly, and steps are not graphs. Default: on");
+               "off: offloaded tensors are in pageable host memory, which a device copies more "
+               "slowly, and steps are not captured as graphs. Default: on");
   group.whole("--fake-ranks", options.fakeRanks, "N", kMaximumThreads,
               "With --communicator fake: this process alone acts as rank 0 of N ranks, for "
-              "measurements; what it trains is worth nothing. N must be " +
+              "measurements; its losses and weights mean nothing. N must be " +
                   std::to_string(plan.tables().world_size) +
                   ". Collectives copy the bytes that would arrive, on the device");
   group.value("--fake-gb-per-s", options.fakeGbPerSec, "X",
               "Fake collectives, their copies included, take at least the time in which the "
               "bytes arrive at this rate (1e9 bytes per second)");
   group.value("--fake-latency-us", options.fakeLatencyUs, "X",
-              "Microseconds that are added to each of them. Default: 0");
+              "Microseconds that are added to each fake collective. Default: 0");
 }
 
 void CommandLine::addDataFlags() {
@@ -92,19 +92,19 @@ void CommandLine::addDataFlags() {
   const size_t evaluations = evaluationPlans(plan.tables()).size();
   group.value("--data", options.data, "FILE",
               "One or more files, or quoted patterns ('shard-*.bin'): safetensors with one tensor "
-              "per input (first dimension: samples), or tokens, of which a sample is a window of "
-              "T+1: the first T for the first input and the last T for the second; windows begin "
+              "per input (first dimension: samples), or raw tokens, where a sample is a window of "
+              "T+1 tokens: the first T are the first input, the last T the second; windows begin "
               "every T tokens. Rank r of W reads samples (t*W + r)*B to +B-1 at step t (from 0), "
               "from the start again after the end" +
                   (shapes == 1 ? std::string()
                                : ". This binary has " + std::to_string(shapes) +
                                      " shapes of samples: a safetensors file has samples of one "
-                                     "of them, and a file of tokens is cut into those that "
-                                     "stand before it, as 2:FILE; a pass has a step for each batch "
-                                     "of each shape, those of the first shape first"));
+                                     "shape, and a file of tokens is cut into samples of the shape "
+                                     "whose number precedes it, as 2:FILE; a pass has a step for "
+                                     "each batch of each shape, those of the first shape first"));
   group.choice("--data-dtype", dataType, "u8|u16|u32|i32|i64",
                "The files hold raw little-endian tokens of this type, as nanoGPT's do (u16). "
-               "llm.c's files say it themselves");
+               "llm.c's files name it in their header");
   group.flag("--shuffle", options.shuffle,
              shapes == 1 ? "Permute the samples by --seed, anew in each pass. Default: file order"
                          : "Permute the samples of each shape, and the steps, by --seed, anew in "
@@ -122,14 +122,14 @@ void CommandLine::addDataFlags() {
   group.value("--eval-split", options.evalSplit, "F",
               evaluations != 0
                   ? "Hold out this fraction of the samples of --data, above 0 and at most 0.5, and "
-                    "evaluate the loss on them. Which ones depends on --seed of the run's first "
-                    "start alone, and they come from all over the files. 0: none, as is the default"
-                  : "0: none. Others are refused: this binary is compiled without an evaluation "
-                    "(fsdpc --eval-model)");
+                    "evaluate the loss on them. They are drawn from all files, and the draw "
+                    "depends only on --seed of the run's first start. 0: none. Default: 0"
+                  : "0: none. Other values are refused: this binary is compiled without an "
+                    "evaluation (fsdpc --eval-model)");
   group.whole("--eval-every", options.evalEvery, "N", kMaximumSteps,
               "Evaluate after every N steps, and after the last one. Default: after the last one");
   group.whole("--eval-steps", options.evalSteps, "N", kMaximumSteps,
-              "Batches of an evaluation, of each shape. Default: all whole ones");
+              "Batches of each shape in an evaluation. Default: all full batches");
   group.value("--init", options.init, "FILE.safetensors",
               "Initial weights: full tensors by qualified name, parameters and buffers, in one "
               "file or in those of a model.safetensors.index.json. "
@@ -161,16 +161,16 @@ void CommandLine::addOptimizationFlags() {
                        ? "Default: " + shortestNumber(clip) + ", as compiled, of norm_type " +
                              normTypeName(plan.tables().clip_norm_type)
                        : std::string("Refused: this binary is compiled without clipping")));
-  group.value("--stop-outliers", options.stopOutliers, "Z",
-              "End with an error after a step whose loss or gradients' norm is not finite, or more "
-              "than Z standard deviations above the mean of the 128 steps before it. 0: do not, as "
-              "is the default");
-  group.value("--skip-outliers", options.skipOutliers, "Z",
-              "Go on behind such a step, but without its update: parameters and optimizer state "
-              "stay as they were. The step has to be compiled with clipping. 0: do not, as is the "
-              "default");
+  group.value(
+      "--stop-outliers", options.stopOutliers, "Z",
+      "End with an error after a step whose loss or gradient norm is not finite, or more than Z "
+      "standard deviations above the mean of the 128 steps before it. 0: never. Default: 0");
+  group.value(
+      "--skip-outliers", options.skipOutliers, "Z",
+      "After a step as in --stop-outliers go on, but without its update: parameters and optimizer "
+      "state stay as they were. The step has to be compiled with clipping. 0: never. Default: 0");
   group.flag("--find-nan", options.findNan,
-             "Look at the results of each operator, which is slow: a step whose loss, gradients or "
+             "Check the results of each operator, which is slow: a step whose loss, gradients or "
              "updated parameters are not finite ends the run, and the error names the operator, "
              "its module and the rank where NaN or Inf begins. With --resume a step that failed "
              "runs again. Not with --skip-outliers");
@@ -191,22 +191,21 @@ void CommandLine::addOutputFlags() {
   group.value("--tensorboard", options.tensorboard, "DIR",
               "Write loss, gradient norm, learning rate and speed of each step to an event file of "
               "TensorBoard in DIR");
-  group.value(
-      "--peak-tflops", options.peakTflops, "X",
-      "What a rank's device computes at most, in 10^12 operations per second in the dtype of "
-      "the model's products, for the model's share of it (MFU)");
+  group.value("--peak-tflops", options.peakTflops, "X",
+              "Peak of a rank's device, in 10^12 floating-point operations per second in the dtype "
+              "of the model's matrix products, for the model's FLOPs utilization (MFU)");
   group.value("--trace", options.trace, "FILE.json",
-              "Write what one step did when, on each stream of rank 0, for ui.perfetto.dev");
+              "Write the timeline of one step, for each stream of rank 0, for ui.perfetto.dev");
   group.whole("--trace-step", options.traceStep, "N", kMaximumSteps,
-              "The step that --trace is about, from 2 on. Default: the third, or the last of two");
+              "The step that --trace records, 2 or later. Default: the third, or the last of two");
   group.value("--failure-dump", options.failureDump, "PREFIX",
               "When a step fails, each rank R writes to PREFIX.rankR.txt the error and what "
               "every stream issued, started and completed last");
   group.value(
       "--operator-report", options.operatorReport, "FILE",
-      "In what the operators of this device differ from the plan, on rank 0, as JSON lines: "
-      "failures (all of the first step, behind which the run ends), strides that are "
-      "copied, allocations that have no place, and why steps are no graph");
+      "Write how the operators of this device differ from the plan, on rank 0, as JSON lines: "
+      "failures (all of the first step, after which the run ends), results copied for their "
+      "strides, allocations without a planned address, and why steps are not captured as a graph");
   group.flag("--quiet", options.quiet, "Print errors only");
 }
 
@@ -221,16 +220,17 @@ void CommandLine::addCheckpointFlags() {
   group.flag("--save-on-exit", options.saveOnExit,
              "Save when SIGINT or SIGTERM stops the run, after the current step");
   group.flag("--save-in-place", options.saveInPlace,
-             "Write without a copy of the state: less memory, but steps stand still meanwhile");
+             "Write without a copy of the state: less memory, but steps wait until it is written");
   group.whole("--keep", options.keep, "K", kMaximumSteps,
               "Keep the last K checkpoints: an older one is removed when a new one is complete. "
               "Default: keep all");
   group.whole("--keep-every", options.keepEvery, "M", kMaximumSteps,
-              "With --keep: those of steps that are multiples of M stay, too");
+              "With --keep: also keep the checkpoints of steps that are multiples of M");
   group
-      .value("--resume", options.resume, "[DIR]",
-             "Go on from a checkpoint, or from the last complete one of a run's folder. Without "
-             "DIR: from the last one of --checkpoint-dir, and from the beginning where there is "
-             "none. What no flag says is as in the checkpoint; --log-file goes on behind its lines")
+      .value(
+          "--resume", options.resume, "[DIR]",
+          "Go on from a checkpoint, or from the last complete one of a run's folder. Without DIR: "
+          "from the last one of --checkpoint-dir, and from the beginning where there is none. "
+          "Options that no flag sets are those of the checkpoint; --log-file is appended to")
       ->expected(0, 1);
 }

@@ -1,4 +1,4 @@
-//===- Console.cpp - What rank 0 tells a person ---------------------------===//
+//===- Console.cpp - Progress on standard output --------------------------===//
 
 #include "train/Console.h"
 #include "plan/PlanMemory.h"
@@ -56,7 +56,7 @@ std::string Console::amount(int64_t samples) const {
   return tokens == 0 ? text : text + ", " + grouped(tokens) + " token" + plural(tokens);
 }
 
-/// "parameters 1.6 MiB, ...": what a rank's memory is for.
+/// "parameters 1.6 MiB, ...": a rank's memory by use.
 static std::string memoryText(const PlanView &plan) {
   const PlanMemory memory = memoryOf(plan);
   std::string text;
@@ -158,7 +158,7 @@ void Console::tellWork(double milliseconds) const {
 void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
   if (options.quiet)
     return;
-  // The first step also measures temporaries: it is told apart.
+  // The first step also measures temporaries, so it is reported separately.
   const bool others = stepsDone > 1;
   const double milliseconds = others ? totalMilliseconds - firstMilliseconds : firstMilliseconds;
   const int64_t samples = others ? samplesDone - firstSamples : firstSamples;

@@ -1,4 +1,4 @@
-//===- Console.h - What rank 0 tells a person --------------------*- C++ -*-===//
+//===- Console.h - Progress on standard output ---------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CONSOLE_H
 #define FSDP_RUNTIME_CONSOLE_H
@@ -15,7 +15,7 @@
 
 namespace fsdp::rt {
 
-/// What a run is about to do.
+/// Figures of a run, printed before its first step.
 struct RunFigures {
   int64_t steps = 0;
   std::vector<ShapeFigures> shapes; // of samples, at least one
@@ -33,27 +33,27 @@ public:
 
   /// `origin` of the state, and `notes` about it.
   void begin(const std::string &origin, std::span<const std::string> notes);
-  /// A line about how the device runs the steps, once that is known.
+  /// Prints a line, for example about how the device runs the steps.
   void note(const std::string &text);
-  /// A finished step. `last`: no other follows.
+  /// A finished step. `last`: no further step follows.
   void step(const StepRecord &record, bool last);
-  /// Why the update of a step is left out.
+  /// Prints why the update of a step is left out.
   void skipped(const std::string &outlier);
   void evaluation(const EvaluationRecord &record);
   /// After the last step; `interrupted`: stopped by a signal.
   void end(const ExecutorStatistics &statistics, bool interrupted);
   void saved(const std::string &path);
-  /// A checkpoint that is complete, and how long steps stood still for it.
+  /// A complete checkpoint, and how long steps waited for it.
   void checkpoint(const SavedCheckpoint &saved);
 
 private:
   using Clock = std::chrono::steady_clock;
-  /// "12,345 tokens/s" at that many samples per second.
+  /// "12,345 tokens/s" for a number of samples per second.
   std::string rate(double samplesPerSecond) const;
-  /// "320 samples, 40,960 tokens", of so many samples.
+  /// "320 samples, 40,960 tokens" for a number of samples.
   std::string amount(int64_t samples) const;
-  /// Prints the arithmetic rate and the ratio to the bound of all steps but the first, which took
-  /// `milliseconds` together.
+  /// Prints the arithmetic rate and the ratio to the lower bound for all steps but the first; these
+  /// steps took `milliseconds` together.
   void tellWork(double milliseconds) const;
 
   const TrainOptions &options;

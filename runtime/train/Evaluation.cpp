@@ -30,7 +30,8 @@ Evaluation::findFiles(const std::vector<std::vector<InputShape>> &trained) const
   if (!splits)
     return filesByShape(*paths, evaluated, flag);
 
-  // Files belong to the shapes that train, and held-out samples to the evaluation that has them.
+  // Files belong to the shapes of the training steps; held-out samples belong to the evaluation of
+  // the same shape.
   Result<FilesByShape> files = filesByShape(*paths, trained, flag);
   if (!files.ok())
     return files.status();

@@ -1,7 +1,7 @@
 //===- Evaluation.h - The loss of held-out data ------------------*- C++ -*-===//
 //
-// Runs the program's last plans, forwards over the same shards in the same arena, one for each
-// shape of samples, on data of their own. Every rank takes part.
+// Runs the program's evaluation plans, one for each shape of samples, on evaluation data. They are
+// forwards over the same shards in the same arena. Every rank takes part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,20 +20,21 @@ namespace fsdp::rt {
 
 class Evaluation {
 public:
-  /// The references outlive the object. `plans` evaluate.
+  /// The references outlive the object. `plans` are evaluation plans.
   Evaluation(std::vector<PlanView> plans, const TrainOptions &options, Device &device,
              Communicator &communicator);
 
-  /// Opens --eval-data, or --data for what --eval-split holds out, each file for the shape of its
-  /// samples, and decides how many steps are run. `trained`: by shape, the inputs of the steps that
-  /// train. --eval-split needs an evaluation for each of them, and no other: samples of other
-  /// lengths would overlap with those that train.
+  /// Opens --eval-data, or --data for the samples that --eval-split holds out, each file for the
+  /// shape of its samples, and decides how many steps are run. `trained`: for each shape, the
+  /// inputs of the training steps. --eval-split needs exactly one evaluation for each of these
+  /// shapes: samples of other lengths would overlap training samples.
   Status openData(const std::vector<std::vector<InputShape>> &trained);
   /// `arena` holds the state; the run's executor has been made.
   Status makeExecutors(std::byte *arena, std::byte *hostArena);
 
-  /// The mean loss of all steps on all ranks, after `step` updates. No step of the run's executor
-  /// is under way; it must resume() behind this. `told` hears of a step that fails or hangs.
+  /// Computes the mean loss of all steps on all ranks, after `step` updates. No step of the run's
+  /// executor may be in flight, and it must resume() afterwards. `told` is called for a step that
+  /// fails or hangs.
   Outcome run(int64_t step, const Watchdog::Report &told, EvaluationRecord &record);
 
 private:
@@ -53,7 +54,7 @@ private:
   const TrainOptions &options;
   Communicator &communicator;
   std::vector<Shape> shapes;
-  std::vector<double> losses; // by rank: the mean of its steps
+  std::vector<double> losses; // for each rank, the mean over its steps
 };
 
 } // namespace fsdp::rt

@@ -17,7 +17,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Encodes a message of protobuf, field by field.
+/// Encodes a protobuf message, field by field.
 class Message {
 public:
   void whole(unsigned field, uint64_t value) {
@@ -103,7 +103,7 @@ Result<EventFile> EventFile::open(const std::string &folder, int64_t firstStep) 
   char host[HOST_NAME_MAX + 1] = {};
   ::gethostname(host, HOST_NAME_MAX);
   EventFile file;
-  // Readers take files in the order of their names.
+  // Readers read files in the order of their names.
   file.path = folder + "/events.out.tfevents." + std::to_string(static_cast<int64_t>(now() * 1e6)) +
               "." + host + "." + std::to_string(::getpid());
   file.descriptor = ::open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

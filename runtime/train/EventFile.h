@@ -1,7 +1,8 @@
 //===- EventFile.h - Figures of steps for TensorBoard ------------*- C++ -*-===//
 //
-// An event file is a sequence of records, each its length, a checksum of that, an Event message of
-// protobuf (tensorflow/core/util/event.proto), and a checksum of that; lib/io/record_writer.cc.
+// An event file is a sequence of records. A record is a length, the length's checksum, an Event
+// message of protobuf (tensorflow/core/util/event.proto), and the message's checksum
+// (lib/io/record_writer.cc).
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +13,7 @@
 
 namespace fsdp::rt {
 
-/// An event file of --tensorboard DIR: loss, grad_norm, lr, samples_per_s and, of tokens,
+/// An event file of --tensorboard DIR: loss, grad_norm, lr, samples_per_s and, for tokens,
 /// tokens_per_s of each step. Move-only.
 class EventFile {
 public:
@@ -21,12 +22,12 @@ public:
   EventFile &operator=(EventFile &&other) noexcept;
   ~EventFile();
 
-  /// Makes a new file in `folder`, which is made if there is none. A reader takes what earlier
-  /// files say of `firstStep` and later steps as overtaken. Errors name the flag and the path.
+  /// Makes a new file in `folder`, and the folder if it does not exist. Readers discard the entries
+  /// of earlier files for `firstStep` and later steps. Errors name the flag and the path.
   static Result<EventFile> open(const std::string &folder, int64_t firstStep);
   /// Writes the step's figures at once. Without a file: nothing.
   Status write(const StepRecord &record);
-  /// The same of an evaluation: eval_loss and, of tokens, perplexity.
+  /// The same for an evaluation: eval_loss and, for tokens, perplexity.
   Status write(const EvaluationRecord &record);
 
 private:

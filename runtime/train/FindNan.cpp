@@ -1,4 +1,4 @@
-//===- FindNan.cpp - What --find-nan tells --------------------------------===//
+//===- FindNan.cpp - The error of --find-nan ------------------------------===//
 
 #include "train/FindNan.h"
 
@@ -8,7 +8,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// What a rank tells the others.
+/// A rank's message to the others.
 struct Found {
   uint32_t found = 0, place = 0;
   char text[1016] = {};

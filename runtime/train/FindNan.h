@@ -1,4 +1,4 @@
-//===- FindNan.h - What --find-nan tells -------------------------*- C++ -*-===//
+//===- FindNan.h - The error of --find-nan -------------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_FINDNAN_H
 #define FSDP_RUNTIME_FINDNAN_H
@@ -8,8 +8,8 @@
 
 namespace fsdp::rt {
 
-/// All ranks call this when a step is spoiled on one of them; `own`: what this rank found. The
-/// error says what came first in the order of the step, and on which rank.
+/// Called by all ranks when a step is spoiled on one of them; `own`: this rank's finding. The error
+/// names the first finding in the order of the step, and its rank.
 Outcome tellNonFinite(Communicator &communicator, int64_t step,
                       const std::optional<NonFinite> &own);
 

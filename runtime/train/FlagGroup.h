@@ -9,8 +9,8 @@
 
 namespace fsdp::rt {
 
-/// Adds flags to a command line: where their value goes, what stands for it in the help, and what
-/// the help says.
+/// Adds flags to a command line: each with the target of its value, the placeholder of the value in
+/// the help, and the help text.
 class FlagGroup {
 public:
   FlagGroup(CLI::App &app, const char *name) : app(app), name(name) {}
@@ -19,7 +19,7 @@ public:
   CLI::Option *value(const char *flag, T &target, const char *type, const std::string &text) {
     return app.add_option(flag, target, text)->type_name(type)->group(name);
   }
-  /// A whole number from 0 to `most`; CLI11's own conversion wraps negative numbers around.
+  /// A whole number from 0 to `most`. (CLI11's own conversion wraps negative numbers around.)
   template <typename T>
   void whole(const char *flag, T &target, const char *type, uint64_t most,
              const std::string &text) {

@@ -1,4 +1,4 @@
-//===- Launch.cpp - How the ranks of a run come to be ---------------------===//
+//===- Launch.cpp - How the ranks of a run are started --------------------===//
 
 #include "train/Launch.h"
 #include "train/ChooseProgram.h"
@@ -18,7 +18,7 @@ Result<Launch> fsdp::rt::decideLaunch(const TrainOptions &options,
                            " started " + std::to_string(environment->worldSize) + " processes");
     return Launch{"fake", {}, true};
   }
-  // Devices are connected over communicators of their hosts, which are chosen as without devices.
+  // NCCL needs a communicator between the hosts, which is chosen as without devices.
   std::string wanted = options.communicator == "nccl" ? "" : options.communicator;
   if (options.ranks) {
     std::string flag = "--ranks " + std::to_string(*options.ranks);

@@ -16,8 +16,8 @@ const char *shapeName(LearningRateShape shape);
 std::optional<LearningRateShape> shapeNamed(std::string_view name);
 
 /// Warm-up: step t <= warmupSteps has peak * t / warmupSteps. From step max(warmupSteps, 1), which
-/// has `peak`, the rate falls along the shape and reaches `minimum` at step `steps`; Constant
-/// stays, WarmupStableDecay stays until step steps - decaySteps and then falls linearly.
+/// has `peak`, the rate falls along the shape and reaches `minimum` at step `steps`. Constant does
+/// not fall; WarmupStableDecay is constant until step steps - decaySteps and then falls linearly.
 struct LearningRateSchedule {
   LearningRateShape shape = LearningRateShape::Constant;
   double peak = 0, minimum = 0;

@@ -9,7 +9,7 @@
 
 namespace fsdp::rt {
 
-/// How much of its files a rank has read, on a terminal. Small ones show nothing.
+/// Shows on a terminal how much of its files a rank has read. Small files show nothing.
 class LoadingBar {
 public:
   /// `what` is read: "weights". Hidden, it draws nothing.
@@ -18,7 +18,7 @@ public:
   void at(int64_t done, int64_t total);
 
 private:
-  // Read in less than a blink.
+  // Smaller files are read too fast for a bar.
   static constexpr int64_t kSmallBytes = int64_t{64} << 20;
   static constexpr int64_t kBetweenBytes = int64_t{16} << 20;
 

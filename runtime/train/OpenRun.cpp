@@ -1,4 +1,4 @@
-//===- OpenRun.cpp - What a run opens before its first step ---------------===//
+//===- OpenRun.cpp - Opens files and executor before the first step -------===//
 
 #include "checkpoint/CheckpointFolder.h"
 #include "fsdp/Files/SameFile.h"
@@ -16,7 +16,7 @@
 using fsdp::NamedPath;
 using namespace fsdp::rt;
 
-/// Where fsdpc leaves a model's weights: beside the binary.
+/// The path at which fsdpc writes a model's weights: beside the binary.
 static std::string weightsBesideBinary() {
   char path[4096];
   ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
@@ -36,7 +36,7 @@ Status RankRun::openWeights() {
   if (!file.ok())
     return file.status();
   weights = std::move(*file);
-  // A file that is loaded whole may be saved over: the new one appears when it is complete.
+  // --save may overwrite a file that is loaded: it is replaced only when the new file is complete.
   std::vector<NamedPath> inputs, outputs = {{"--log-file", options.log},
                                             {"--trace", options.trace},
                                             {"--operator-report", options.operatorReport}};
@@ -50,7 +50,7 @@ Status RankRun::openWeights() {
   return checkWeights(plan, *weights);
 }
 
-/// Output errors should show before the training, not after it.
+/// Checks the outputs, so that errors show before the training.
 Status RankRun::checkOutputs() {
   if (!isFirst)
     return {};
@@ -116,7 +116,7 @@ static std::string describeShapes(const std::vector<Manifest::Shape> &shapes) {
 Status RankRun::openTrainingData(const Manifest *resumed) {
   if (Status status = training.findInputs(); !status.ok())
     return status;
-  // The order of samples goes on where the checkpoint's run stopped, whatever its batch was. With
+  // The order of samples continues where the checkpoint's run stopped, for any batch size. With
   // several shapes it is a function of the step.
   const bool hasOne = training.shapes().size() == 1;
   const int64_t origin =
@@ -222,9 +222,9 @@ Status RankRun::chooseGroupRates() {
 Status RankRun::chooseTracedStep() {
   if (options.trace.empty())
     return {};
-  const int64_t first = issued + 1; // which measures temporaries
+  const int64_t first = issued + 1; // the first step measures temporaries
   tracedStep = options.traceStep.value_or(std::min(first + 2, figures.steps));
-  // So does the first step of each shape.
+  // The first step of each shape measures temporaries, too.
   while (!options.traceStep && tracedStep < figures.steps && !training.hasRun(first, tracedStep))
     ++tracedStep;
   if (first >= figures.steps)

@@ -1,4 +1,4 @@
-//===- OperatorReport.cpp - What --operator-report writes -----------------===//
+//===- OperatorReport.cpp - Writes --operator-report ----------------------===//
 
 #include "train/OperatorReport.h"
 #include "fsdp/Files/OutputFile.h"

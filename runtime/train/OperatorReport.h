@@ -1,4 +1,4 @@
-//===- OperatorReport.h - What --operator-report writes ----------*- C++ -*-===//
+//===- OperatorReport.h - Writes --operator-report ------------ -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_OPERATORREPORT_H
 #define FSDP_RUNTIME_OPERATORREPORT_H
@@ -7,8 +7,8 @@
 
 namespace fsdp::rt {
 
-/// Writes to `path`, a JSON line for each, in what the operators of the steps that `executor` ran
-/// differ from the plan. Replaces the file.
+/// Writes to `path`, one JSON line each, the differences between the operators of the steps that
+/// `executor` ran and the plan. Replaces the file.
 Status writeOperatorReport(const Executor &executor, const std::string &path);
 
 } // namespace fsdp::rt

@@ -8,7 +8,7 @@
 using namespace fsdp::rt;
 
 namespace {
-// What a rank issues at one place of the order.
+// The collective that a rank issues at one position of the order.
 struct Place {
   char text[512] = {};
 };
@@ -19,7 +19,7 @@ struct OrderSummary {
 };
 } // namespace
 
-/// The first place at which the orders of two ranks differ. All ranks call this.
+/// Finds the first position at which the orders of two ranks differ. Called by all ranks.
 static Outcome orderMismatch(Communicator &communicator, const PlanView &plan,
                              const std::vector<OrderSummary> &summaries) {
   unsigned size = communicator.size();
@@ -56,7 +56,7 @@ static Outcome orderMismatch(Communicator &communicator, const PlanView &plan,
     return first < shortest ? all[rank * shortest + first] != all[first]
                             : summaries[rank].collectives != summaries[0].collectives;
   };
-  while (!differs(other)) // ends: the summaries differ
+  while (!differs(other)) // ends, since the summaries differ
     ++other;
   return {Status::error("the ranks' plans differ: collective " + std::to_string(first + 1) +
                         " of a step is " + places[0].text + " on rank 0 (" +

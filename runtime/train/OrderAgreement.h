@@ -9,8 +9,8 @@
 namespace fsdp::rt {
 
 /// Compares the order of collectives (plan/CollectiveOrder.h) of all plans of the program, from
-/// `first` on, before the first of them. Where it differs, every rank fails with the first
-/// collective that does, as two ranks have it.
+/// `first` on, between the ranks. To be called before the first collective. If an order differs,
+/// every rank fails, and the error shows the first different collective on two ranks.
 Outcome agreeOnOrder(Communicator &communicator, const PlanView &first);
 
 } // namespace fsdp::rt

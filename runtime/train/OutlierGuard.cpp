@@ -1,4 +1,4 @@
-//===- OutlierGuard.cpp - Steps that are unlike those before --------------===//
+//===- OutlierGuard.cpp - Finds steps that are outliers -------------------===//
 
 #include "train/OutlierGuard.h"
 
@@ -16,7 +16,7 @@ std::string OutlierGuard::judge(int64_t step, const char *what, double value,
   char text[256];
   if (!std::isfinite(value)) {
     std::snprintf(text, sizeof(text), "step %lld: the %s is %s (%s %g)",
-                  static_cast<long long>(step), what, // a NaN's sign means nothing
+                  static_cast<long long>(step), what, // a NaN's sign has no meaning
                   std::isnan(value) ? "nan"
                   : value > 0       ? "inf"
                                     : "-inf",
@@ -26,7 +26,8 @@ std::string OutlierGuard::judge(int64_t step, const char *what, double value,
   std::string outlier;
   if (before.size() == GuardWindow::kSteps) {
     constexpr auto kCount = static_cast<double>(GuardWindow::kSteps);
-    // Anew each time: running sums would carry rounding errors of all steps before.
+    // Computed anew each time: running sums would accumulate the rounding errors of all earlier
+    // steps.
     double sum = 0, squares = 0;
     for (double number : before)
       sum += number;

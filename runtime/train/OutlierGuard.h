@@ -1,8 +1,9 @@
-//===- OutlierGuard.h - Steps that are unlike those before -------*- C++ -*-===//
+//===- OutlierGuard.h - Finds steps that are outliers --------- -*- C++ -*-===//
 //
-// As llm.c's outlier detector (llmc/outlier_detector.h): the z-score of a number is its distance to
-// the mean of the 128 numbers before it, in their standard deviations. A step that was left out
-// counts among these, if its numbers are finite: a level that stays is no outlier for long.
+// As llm.c's outlier detector (llmc/outlier_detector.h): the z-score of a value is its distance
+// from the mean of the 128 values before it, in standard deviations of these. A step whose update
+// was left out counts among these, if its values are finite, so that a lasting new level soon is no
+// outlier any more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +17,7 @@
 
 namespace fsdp::rt {
 
-/// What a guard compares with: the numbers of the last steps, the oldest first.
+/// The values of the last steps, with which a guard compares; the oldest first.
 struct GuardWindow {
   static constexpr size_t kSteps = 128;
   std::vector<double> losses, norms;
@@ -24,12 +25,12 @@ struct GuardWindow {
 
 class OutlierGuard {
 public:
-  /// Numbers more than `limit` standard deviations above the mean are outliers. `flag`: what asks
-  /// for the guard, for messages. `window`: of the steps before.
+  /// Values more than `limit` standard deviations above the mean are outliers. `flag`: the flag
+  /// that asks for the guard, for messages. `window`: values of earlier steps.
   OutlierGuard(std::string flag, double limit, GuardWindow window = {});
 
-  /// Why a step is an outlier, for people: its loss or its gradients' norm is not finite or, where
-  /// the window is full, too far above the steps before. "" if it is none.
+  /// The reason, for people, why a step is an outlier: its loss or gradient norm is not finite or,
+  /// if the window is full, too far above earlier steps. "" if it is not an outlier.
   std::string judge(int64_t step, double loss, double gradientNorm);
 
   const GuardWindow &window() const { return seen; }

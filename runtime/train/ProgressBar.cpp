@@ -1,4 +1,4 @@
-//===- ProgressBar.cpp - A line that is drawn again and again -------------===//
+//===- ProgressBar.cpp - A progress bar on a terminal ---------------------===//
 
 #include "train/ProgressBar.h"
 
@@ -12,8 +12,8 @@ using namespace fsdp::rt;
 static constexpr size_t kBarCells = 20;
 static constexpr const char *kEraseLine = "\r\x1b[K";
 
-/// Of the terminal on standard output; 0 without one, and of those that mpirun gives its ranks, which
-/// may lead to a file.
+/// The width of the terminal on standard output; 0 if there is none, or if it is mpirun's
+/// pseudo-terminal, whose output may go to a file.
 static size_t columnsOfTerminal() {
   winsize size{};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -25,7 +25,7 @@ void ProgressBar::draw(double done, const std::string &text) {
   const auto full = static_cast<size_t>(std::clamp(done, 0.0, 1.0) * kBarCells);
   std::string line =
       "[" + std::string(full, '#') + std::string(kBarCells - full, '.') + "] " + text;
-  // A line that is wrapped could not be erased. The last column may wrap, too.
+  // A wrapped line could not be erased. The last column may cause a wrap, too.
   line.resize(std::min(line.size(), std::max<size_t>(columnsOfTerminal(), 1) - 1));
   std::printf("%s%s", kEraseLine, line.c_str());
   std::fflush(stdout);

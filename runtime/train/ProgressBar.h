@@ -1,4 +1,4 @@
-//===- ProgressBar.h - A line that is drawn again and again ------*- C++ -*-===//
+//===- ProgressBar.h - A progress bar on a terminal ----------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_PROGRESSBAR_H
 #define FSDP_RUNTIME_PROGRESSBAR_H
@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// The last line of standard output where that is a terminal whose width is known.
+/// A progress bar in the last line of standard output, if that is a terminal of known width.
 class ProgressBar {
 public:
   ProgressBar();
@@ -16,7 +16,7 @@ public:
   ProgressBar(const ProgressBar &) = delete;
 
   bool available() const { return terminal; }
-  /// Draws a bar that is full at `done` == 1, and `text` behind it as far as the terminal is wide.
+  /// Draws a bar that is full at `done` == 1, and after it `text`, cut to the terminal's width.
   void draw(double done, const std::string &text);
   /// Removes the line, so that others can be printed.
   void clear();

@@ -9,15 +9,16 @@
 
 namespace fsdp::rt {
 
-/// What a rank runs its steps with. Belongs to the thread that opened it.
+/// Device and communicator of a rank. Used by the thread that opened them.
 struct RankResources {
   std::unique_ptr<Device> device;
   std::unique_ptr<Communicator> communicator; // over `device`, which outlives it
 };
 
 /// Opens the rank's device, number `localRank` of its host, and its collectives. `control` connects
-/// the hosts of the ranks, on one host if `oneHost`; without a backend it is the communicator
-/// itself. It is null for a fake run, which has no peers. If this rank fails, its peers do too.
+/// the ranks' processes or threads, all on one host if `oneHost`; without a backend it is the
+/// communicator itself. It is null for a fake run, which has no peers. If this rank fails, its
+/// peers fail, too.
 Result<RankResources> openRank(const PlanView &plan, const TrainOptions &options,
                                DeviceBackend *backend, unsigned localRank, bool oneHost,
                                std::unique_ptr<Communicator> control);

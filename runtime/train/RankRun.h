@@ -1,6 +1,7 @@
 //===- RankRun.h - One rank's run, in parts ----------------------*- C++ -*-===//
 //
-// What OpenRun.cpp, which opens files and makes the executor, shares with the loop over the steps.
+// The class that OpenRun.cpp (opens files, makes the executor) and TrainRank.cpp (the loop over the
+// steps) share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@
 
 namespace fsdp::rt {
 
-/// What the ranks tell each other after each step.
+/// The data that ranks exchange after each step.
 struct StepExchange {
   double loss, partialNorm;
   uint32_t stop; // 1: this rank received a signal
@@ -31,7 +32,7 @@ struct StepExchange {
   uint32_t nonFinite; // 1: StepResults::nonFinite
 };
 
-/// What the ranks together say of a step.
+/// Figures of a step over all ranks.
 struct StepFigures {
   double loss = 0; // the mean, summed in rank order
   double gradientNorm = 0;
@@ -53,7 +54,7 @@ private:
   Status openWeights();
   Status openEvaluation();
   Status checkOutputs();
-  /// What `training` does with the data, and where in them the run begins.
+  /// Opens the data for `training`, and finds where in them the run begins.
   Status openTrainingData(const Manifest *resumed);
   Status chooseSchedule();
   Status chooseGroupRates();
@@ -63,37 +64,37 @@ private:
   Outcome loop();
   /// Waits for all steps that have been issued.
   Outcome drain();
-  /// --eval-data, unless these parameters have been evaluated.
+  /// Evaluates on --eval-data, unless the current parameters have been evaluated already.
   Outcome evaluate();
   bool savesAtEnd() const;
   Outcome saveCheckpoint();
-  /// Waits for the checkpoint that is under way.
+  /// Waits for the checkpoint in progress.
   Outcome finishCheckpoint();
-  /// Tells of a checkpoint that has become complete.
+  /// Prints and logs a completed checkpoint.
   Status tellSaved();
-  /// Issues step `step`; the results that came meanwhile, of an earlier one if they lag.
+  /// Issues step `step`. Returns the results that arrived meanwhile, of an earlier step if they
+  /// lag.
   Result<std::optional<StepResults>> issue(int64_t step);
-  /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
-  /// been issued.
+  /// Exchanges a step's results with the other ranks, and prints and logs them. A signal stops the
+  /// run unless the last step has been issued.
   Outcome finishStep(const StepResults &own);
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
   void tellLostMarks();
   void noteNonFinite(const StepRecord &record);
-  /// What a step's end has come to; an error of which all ranks know waits for the checkpoint that
-  /// is under way.
+  /// Ends a step with `outcome`. If all ranks know the error, waits for the checkpoint in progress.
   Outcome endAt(Outcome outcome);
   Outcome exchange(const StepResults &own);
-  /// Of what was exchanged.
+  /// Computes the figures from the exchanged data.
   StepFigures figuresOfStep() const;
-  /// --skip-outliers: whether the step whose results these are is to update anything.
+  /// For --skip-outliers: whether the step with these results may update.
   Result<bool> allowsUpdates(const StepResults &own);
 
   using Clock = std::chrono::steady_clock;
 
   const PlanView &plan;
-  TrainOptions options; // those of the checkpoint, too, when the run goes on from one
+  TrainOptions options; // including those of the checkpoint, in a resumed run
   const char *backend;
   Device &device;
   Communicator &communicator;
@@ -101,7 +102,7 @@ private:
 
   std::optional<Checkpoints> checkpoints;
   std::optional<CheckpointSaver> saver;
-  std::vector<std::string> notes; // about what differs from the checkpoint's run
+  std::vector<std::string> notes; // differences from the checkpoint's run
   std::string origin;             // of the state: "weights from FILE", for people
   std::optional<WeightsFiles> weights;
   StepLog log;
@@ -109,24 +110,24 @@ private:
   RunFigures figures;
   LearningRateSchedule schedule;
   std::vector<LearningRateSchedule> groupSchedules; // by optimizer group
-  std::vector<double> groupLearningRates;           // of the step that is issued, likewise
+  std::vector<double> groupLearningRates;           // of the current step, by optimizer group
 
   std::byte *arena = nullptr;
   TrainingSteps training;
-  std::optional<Evaluation> evaluation; // null: none is asked for
+  std::optional<Evaluation> evaluation; // null: no evaluation
   std::vector<StepExchange> exchanged;  // by rank
   std::vector<double> losses;           // by rank
   std::optional<OutlierGuard> guard;
   GuardWindow guardWindow;        // of the checkpoint's run
-  int64_t skippedSteps = 0;       // that had no update, with those before a checkpoint
+  int64_t skippedSteps = 0;       // without an update, including those before the checkpoint
   std::string skipped;            // why the step that is issued has no update; "": it has one
   std::optional<Console> console; // on rank 0
   std::optional<StepTrace> trace; // on rank 0
-  int64_t evaluatedStep = -1;     // behind which the last evaluation was
+  int64_t evaluatedStep = -1;     // after which the last evaluation was
   int64_t tracedStep = 0;         // 0: none
-  Clock::time_point lastResults;  // when they came, or the first step began
-  int64_t issued = 0;             // steps, with those before a checkpoint
-  int64_t samplesRead = 0;        // of the steps that have finished
+  Clock::time_point lastResults;  // arrival of the last results, or begin of the first step
+  int64_t issued = 0;             // steps, including those before the checkpoint
+  int64_t samplesRead = 0;        // by the finished steps
   int64_t savedStep = -1;         // of the last save to --checkpoint-dir
   std::vector<CheckpointSaver::State> savingStates; // by rank
   bool stopped = false;

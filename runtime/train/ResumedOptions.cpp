@@ -1,4 +1,4 @@
-//===- ResumedOptions.cpp - What a checkpoint says of its run -------------===//
+//===- ResumedOptions.cpp - Options from a checkpoint ---------------------===//
 
 #include "train/ResumedOptions.h"
 #include "plan/Fingerprint.h"
@@ -11,14 +11,14 @@
 
 using namespace fsdp::rt;
 
-/// With the option that adds a state.
+/// The optimizer's name, with the option that adds a state.
 static std::string optimizerName(const PlanView &plan) {
   const fsdp_optimizer &optimizer = plan.tables().optimizer;
   return optimizerKindName(optimizer) +
          std::string(optimizer.options & FSDP_AMSGRAD ? " with amsgrad" : "");
 }
 
-/// By group of the optimizer.
+/// The learning rate of each optimizer group.
 static std::vector<double> groupLearningRates(const PlanView &plan, const TrainOptions &options) {
   std::vector<double> rates;
   for (const fsdp_optimizer &group : plan.optimizerGroups())
@@ -71,7 +71,7 @@ public:
   Taken(const TrainOptions &options, std::vector<std::string> &notes)
       : options(options), notes(notes) {}
 
-  /// `option` becomes `stored`, unless the flag is on the command line.
+  /// Sets `option` to `stored`, unless the flag is on the command line.
   template <typename Option, typename Stored>
   void take(const char *flag, Option &option, const Stored &stored) {
     if (!options.given.contains(flag)) {
@@ -94,7 +94,7 @@ private:
 };
 } // namespace
 
-/// What a hostile or damaged file could say and a command line could not.
+/// Refuses values that a hostile or damaged file may have, but that a command line cannot give.
 static Status checkValues(const Manifest &manifest) {
   auto rate = [](double value) { return std::isfinite(value) && value >= 0; };
   if (!rate(manifest.learningRate) || !rate(manifest.minimumLearningRate))
@@ -125,7 +125,7 @@ static Status checkValues(const Manifest &manifest) {
   return {};
 }
 
-/// Whatever --seed says now, the samples that were held out stay so.
+/// Takes the split of held-out samples from the checkpoint, whatever the value of --seed.
 static void takeSplit(const Manifest &manifest, TrainOptions &options, Taken &taken,
                       std::vector<std::string> &notes) {
   if (options.evalData.empty())
@@ -140,7 +140,8 @@ static void takeSplit(const Manifest &manifest, TrainOptions &options, Taken &ta
 }
 
 /// The command line decides about both guards if it has one of their flags; else the checkpoint
-/// does. A guard of the checkpoint's run that skips updates is dropped where this run cannot skip.
+/// does. A guard of the checkpoint's run that skips updates is dropped if this run cannot skip
+/// updates.
 static void takeGuards(const Manifest &manifest, const PlanView &plan, TrainOptions &options,
                        Taken &taken, std::vector<std::string> &notes) {
   const bool stops = options.given.contains("--stop-outliers"),
@@ -166,7 +167,8 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
     return Status::error("its optimizer is " + manifest.optimizer + ", this binary's is " +
                          own.optimizer);
   std::vector<std::string> notes;
-  // A model is called as its file was: what counts, names and shapes, has been compared.
+  // A model's name is its file's name, so a difference is only a note: names and shapes of tensors
+  // have been compared.
   if (manifest.model != own.model)
     notes.push_back("model '" + own.model + "', the checkpoint is of model '" + manifest.model +
                     "'");
@@ -185,7 +187,7 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
   takeSplit(manifest, options, taken, notes);
   takeGuards(manifest, plan, options, taken, notes);
-  // Those of groups are compiled, and stay so.
+  // Learning rates of groups are compiled in, and are not taken from the checkpoint.
   if (std::vector<double> rates = groupLearningRates(plan, options);
       rates != manifest.groupLearningRates)
     notes.push_back("learning rates of the optimizer's groups: " + text(rates) +

@@ -1,4 +1,4 @@
-//===- ResumedOptions.h - What a checkpoint says of its run ------*- C++ -*-===//
+//===- ResumedOptions.h - Options from a checkpoint ----------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_RESUMEDOPTIONS_H
 #define FSDP_RUNTIME_RESUMEDOPTIONS_H
@@ -8,14 +8,14 @@
 
 namespace fsdp::rt {
 
-/// Takes from the checkpoint what the command line does not say: steps, seed, order of samples,
-/// learning rate, clipping. Where both say something else, the command line holds; the result is a
-/// line for people about each such difference, and about a binary that was compiled otherwise.
-/// Fails for another model or optimizer, and for values that no run can have.
+/// Takes options that the command line does not set from the checkpoint: steps, seed, order of
+/// samples, learning rate, clipping. If both set an option, the command line wins. The result has a
+/// line for people for each such difference, and for a binary that was compiled differently. Fails
+/// for another model or optimizer, and for invalid values.
 Result<std::vector<std::string>> takeOver(const Manifest &manifest, const PlanView &plan,
                                           TrainOptions &options);
 
-/// What a checkpoint is to say of a run, but for where the run is: step, steps and samples.
+/// The manifest of a run, without its progress: step, steps and samples.
 Manifest manifestOf(const PlanView &plan, const TrainOptions &options);
 
 } // namespace fsdp::rt

@@ -38,7 +38,7 @@ static void appendHex(std::string &line, double value) {
   line += text;
 }
 
-// So that lines stay short however many ranks there are.
+// Keeps lines short for any number of ranks.
 static constexpr size_t kMostRankLosses = 16;
 
 static void appendLosses(std::string &line, std::span<const double> losses) {

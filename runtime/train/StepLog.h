@@ -13,7 +13,7 @@
 
 namespace fsdp::rt {
 
-/// What a step was, over all ranks.
+/// Figures of a step, over all ranks.
 struct StepRecord {
   int64_t step = 0; // from 1
   double loss = 0;  // mean over ranks, summed in rank order
@@ -23,30 +23,31 @@ struct StepRecord {
   double milliseconds = 0;
   double samplesPerSecond = 0;
   double issueMilliseconds = 0; // of the step issued last, on rank 0's host
-  int64_t samples = 0;          // that were read until then, from the first run on
+  int64_t samples = 0;          // read up to this step, since the first start of the run
   int64_t tokensPerSample = 0;  // 0: the data are not tokens
   int64_t stepSamples = 0;      // of this step
-  size_t shape = 0;             // of its samples, from 1; 0: the run has one
+  size_t shape = 0;             // of its samples, from 1; 0: the run has one shape
   bool skipped = false;         // it has no update
-  double modelFlops = 0;        // of the step on one rank, without what is computed again
-  double boundMilliseconds = 0; // of the step, in the compiler's cost model; 0: not known
+  double modelFlops = 0;        // of the step on one rank, without recomputation
+  // Lower bound of the step's time, in the compiler's cost model; 0: not known.
+  double boundMilliseconds = 0;
   double peakTflops = 0;        // of a rank's device; 0: not known
 
-  /// Of one rank.
+  /// Rate of one rank.
   double tflopsPerSecond() const { return modelFlops / milliseconds / 1e9; }
   double tokensPerSecond() const { return samplesPerSecond * static_cast<double>(tokensPerSample); }
 };
 
 /// The line, with its newline, in place of `line`: {"step", "loss", "loss_hex", "grad_norm", "lr",
-/// "step_ms", "samples_per_s", "issue_ms", "samples"} and, of tokens, {"tokens", "tokens_per_s"},
-/// of a plan that says its arithmetic {"tflops_per_s"} and, where the peak is known, {"mfu"}, of
-/// one with a bound {"over_bound"}: step_ms divided by it, of a run with several shapes {"shape"},
-/// of a step without update {"skipped": true}. Numbers read back to the same bits; one that is not
-/// finite is null. loss_hex holds each rank's loss as Python's float.hex writes it; of more than 16
-/// ranks, instead of it, loss_min and loss_max are the least and the greatest.
+/// "step_ms", "samples_per_s", "issue_ms", "samples"} and, for tokens, {"tokens", "tokens_per_s"},
+/// if the plan has its FLOPs {"tflops_per_s"} and, if the peak is known, {"mfu"}, if the plan has a
+/// lower bound {"over_bound"}: step_ms divided by the bound, in a run with several shapes
+/// {"shape"}, for a step without update {"skipped": true}. Numbers read back to the same bits; a
+/// number that is not finite is null. loss_hex holds each rank's loss as Python's float.hex writes
+/// it; for more than 16 ranks, loss_min and loss_max replace it.
 void formatStep(const StepRecord &record, std::string &line);
 
-/// What an evaluation was, over all ranks.
+/// Figures of an evaluation, over all ranks.
 struct EvaluationRecord {
   int64_t step = 0; // updates before it
   double loss = 0;  // mean over steps and ranks
@@ -64,23 +65,24 @@ public:
   StepLog &operator=(StepLog &&other) noexcept;
   ~StepLog();
 
-  /// Creates the file; one that exists is truncated, or with `append` goes on in a new line. Errors
-  /// name the path.
+  /// Creates the file. An existing file is truncated, or with `append` continued on a new line.
+  /// Errors name the path.
   static Result<StepLog> open(const std::string &path, bool append = false);
   /// Writes the step's line at once. Without a file: nothing.
   Status write(const StepRecord &record);
-  /// The same of an evaluation: {"step", "eval_loss", "loss_hex" as above, "eval_samples",
-  /// "eval_ms"} and, of tokens, {"perplexity"}.
+  /// The same for an evaluation: {"step", "eval_loss", "loss_hex" as above, "eval_samples",
+  /// "eval_ms"} and, for tokens, {"perplexity"}.
   Status write(const EvaluationRecord &record);
-  /// The same of a checkpoint: {"step", "checkpoint": path, "bytes", "save_ms", "exposed_ms"}.
+  /// The same for a checkpoint: {"step", "checkpoint": path, "bytes", "save_ms", "exposed_ms"}.
   Status write(const SavedCheckpoint &saved);
-  /// Of the one that the run goes on from: {"step", "resumed": path, "bytes", "load_ms"}.
+  /// The same for the checkpoint that the run is resumed from: {"step", "resumed": path, "bytes",
+  /// "load_ms"}.
   Status write(const ReadCheckpoint &read);
 
 private:
   Status failed() const;
   Status write(std::string_view text);
-  /// A line that a killed run has not finished gets its end.
+  /// Ends a last line that a killed run has left unfinished.
   Status endLastLine();
 
   int descriptor = -1;

@@ -1,4 +1,4 @@
-//===- StepRunner.cpp - A plan, its data and what runs it -----------------===//
+//===- StepRunner.cpp - A plan with its data and executor -----------------===//
 
 #include "train/StepRunner.h"
 

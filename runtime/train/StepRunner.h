@@ -1,4 +1,4 @@
-//===- StepRunner.h - A plan, its data and what runs it ----------*- C++ -*-===//
+//===- StepRunner.h - A plan with its data and executor ------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_STEPRUNNER_H
 #define FSDP_RUNTIME_STEPRUNNER_H
@@ -17,13 +17,13 @@ public:
   StepRunner(const PlanView &plan, Device &device, Communicator &communicator)
       : plan(plan), device(device), communicator(communicator) {}
 
-  /// First: what the plan's inputs are.
+  /// To be called first: finds the plan's inputs.
   Status findInputs();
-  /// Over all ranks and microbatches.
+  /// Samples of a step, over all ranks and microbatches.
   int64_t samplesPerStep() const;
   const std::vector<InputShape> &inputShapes() const { return shapes; }
   const PlanView &view() const { return plan; }
-  /// Opens the data. Of `options` the ranks and microbatches are filled in.
+  /// Opens the data. The ranks and microbatches in `options` are filled in here.
   Status openData(DataOptions options);
   /// `arena` holds the state.
   Status makeExecutor(std::byte *arena, const ExecutorOptions &options);
@@ -48,7 +48,7 @@ private:
   std::unique_ptr<StepProgress> numbers;
   std::optional<WatchedCommunicator> watching;
   std::unique_ptr<Executor> made;
-  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
+  std::vector<std::span<std::byte>> inputs; // of the next step
 };
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- StepTrace.cpp - What a step did when -------------------------------===//
+//===- StepTrace.cpp - The timeline of a step -----------------------------===//
 
 #include "train/StepTrace.h"
 #include "fsdp/Files/OutputFile.h"
@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// As in lib/Explain/Trace.cpp, and one more.
+// As in lib/Explain/Trace.cpp, and one more track.
 enum Track : int { Modules = 1, Compute, Gather, Reduce, Replicate };
 
 struct Slice {
@@ -45,7 +45,7 @@ class TraceWriter {
 public:
   explicit TraceWriter(const PlanView &plan) : plan(plan) {}
 
-  /// An entry that took no time is none of the timeline.
+  /// Adds an operation to the timeline, unless it took no time.
   void addOperation(uint32_t entry, Slice slice);
   void addCollective(uint32_t first, Slice slice);
   void addWait(uint32_t entry, Slice slice);
@@ -56,7 +56,7 @@ private:
     uint32_t first = 0;
     Slice slice;
     int64_t exposedNs = 0;
-    int64_t awaited = -1; // when computation goes on
+    int64_t awaited = -1; // time at which computation goes on
   };
 
   static double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
@@ -148,7 +148,7 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
   const fsdp_entry &first = entries[collective.first];
   bool across = first.kind == FSDP_ALL_REDUCE_START, gathers = first.kind == FSDP_ALL_GATHER_START;
   Track track = across ? Replicate : gathers ? Gather : Reduce;
-  bool isNorm = first.kind == FSDP_NORM_ALL_REDUCE_START; // of no group
+  bool isNorm = first.kind == FSDP_NORM_ALL_REDUCE_START; // belongs to no group
   std::string name = isNorm    ? plan.describeEntry(first)
                      : across  ? "all_reduce"
                      : gathers ? "all_gather"
@@ -177,7 +177,8 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
             {"exposed us", us(collective.exposedNs)}});
   if (collective.awaited < 0)
     return;
-  // From the collective to what waits for it; both ends bind to the slice that encloses them.
+  // An arrow from the collective to the operation that waits for it. Each end binds to the slice
+  // around it.
   Json from = event("s", "wait", track, us((collective.slice.begin + collective.slice.end) / 2));
   Json to = event("f", "wait", Compute, us(collective.awaited));
   to["bp"] = "e";

@@ -1,10 +1,10 @@
-//===- StepTrace.h - What a step did when -----------------------*- C++ -*-===//
+//===- StepTrace.h - The timeline of a step ------------------- -*- C++ -*-===//
 //
-// Notes when each entry of one step begins and ends on its stream, and writes that in the form of
-// the compiler's trace of the simulated step (lib/Explain/Trace.cpp), so that both can be looked at
-// beside each other: tracks for modules, compute, gather, reduce and replicate; slices named by
-// module path or by collective and groups. How long the compute stream stood still for a collective
-// is the time of its waits: "exposed us"; the rest of the collective is "hidden us".
+// Notes when each entry of one step begins and ends on its stream, and writes a trace of the same
+// form as the compiler's trace of the simulated step (lib/Explain/Trace.cpp), so that the two can
+// be compared: tracks for modules, compute, gather, reduce and replicate; slices named by module
+// path or by collective and groups. "exposed us" is the time for which the compute stream waits for
+// a collective; "hidden us" is the rest of the collective's time.
 //
 // A CPU's entries are timed by the steady clock, those of a device by its events.
 //

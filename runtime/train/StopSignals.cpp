@@ -12,7 +12,7 @@ static_assert(std::atomic<bool>::is_always_lock_free, "used in a signal handler"
 static void requestStop(int signal) {
   stopRequested.store(true);
   if (signal == SIGINT && interrupted.exchange(true)) {
-    // Delivered with its default action once this handler returns.
+    // The signal is delivered with its default action when this handler returns.
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }

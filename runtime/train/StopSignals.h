@@ -7,8 +7,8 @@
 
 namespace fsdp::rt {
 
-/// While it lives, SIGINT and SIGTERM only set a flag; a second SIGINT kills the process as it
-/// would by default. One per process at a time.
+/// While this object lives, SIGINT and SIGTERM only set a flag; a second SIGINT kills the process,
+/// as by default. One object per process at a time.
 class StopSignals {
 public:
   StopSignals();

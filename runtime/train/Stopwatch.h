@@ -1,4 +1,4 @@
-//===- Stopwatch.h - How long a block takes ----------------------*- C++ -*-===//
+//===- Stopwatch.h - Measures the time of a block ------------- -*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_STOPWATCH_H
 #define FSDP_RUNTIME_STOPWATCH_H
@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// Adds the time in which it lives to a sum, which outlives it.
+/// Adds its lifetime to a sum, which must outlive it.
 class Stopwatch {
 public:
   explicit Stopwatch(double &milliseconds) : sum(milliseconds) {}

@@ -21,7 +21,7 @@
 
 using namespace fsdp::rt;
 
-/// One line, whatever the message holds.
+/// Prints the first line of the message as an error.
 static int fail(const std::string &message) {
   std::string line = message.substr(0, message.find('\n'));
   std::fflush(stdout);
@@ -29,8 +29,9 @@ static int fail(const std::string &message) {
   return 1;
 }
 
-/// Prints what a rank should tell. What all ranks know is rank 0's to say, as is what another rank
-/// passed on through it; what may have cost rank 0 its life, every rank says.
+/// Prints a rank's error, if this rank should. Errors that all ranks know, or that another rank has
+/// passed on, are printed by rank 0 only. Errors that may have ended rank 0 are printed by every
+/// rank.
 static int report(unsigned rank, bool onlyProcess, const Outcome &outcome) {
   if (outcome.status.ok())
     return 0;
@@ -54,7 +55,7 @@ static Outcome runRank(const PlanView &plan, const TrainOptions &options, Device
   return trainRank(plan, options, name, *opened->device, *opened->communicator);
 }
 
-/// All ranks as threads of this process, or the one rank of a fake run; rank 0 speaks for all.
+/// Runs all ranks as threads of this process, or the one rank of a fake run. Rank 0 prints for all.
 static int runThreads(const PlanView &plan, const TrainOptions &options, DeviceBackend *backend,
                       const Launch &launch) {
   StopSignals signals;
@@ -74,8 +75,8 @@ static int runThreads(const PlanView &plan, const TrainOptions &options, DeviceB
   return report(0, true, outcomes[0]);
 }
 
-/// When a peer dies, torch's own log prints stack traces around our one line; what matters in it
-/// comes back as a status. TORCH_CPP_LOG_LEVEL brings it back.
+/// Silences torch's log: when a peer dies, it would print stack traces around our one line, and its
+/// errors are returned as a status anyway. TORCH_CPP_LOG_LEVEL turns it on again.
 static void quietTorchLog() {
   constexpr int kFatal = 3;
   if (std::getenv("TORCH_CPP_LOG_LEVEL"))
@@ -98,7 +99,7 @@ static int runProcess(const PlanView &plan, const TrainOptions &options, DeviceB
                         std::move(*communicator)));
 }
 
-/// --describe, which stands alone, of a binary with several programs.
+/// --describe, without other flags, for a binary with several programs.
 static int describeAll(std::span<const fsdp_plan *const> programs) {
   for (const fsdp_plan *program : programs)
     std::printf("%s%s", program == programs.front() ? "" : "\n", describePlan(*program).c_str());
@@ -108,7 +109,7 @@ static int describeAll(std::span<const fsdp_plan *const> programs) {
 static int trainMain(int argc, char **argv, std::span<const fsdp_plan *const> programs) {
   auto get = [](const char *name) -> const char * { return std::getenv(name); };
   auto environment = readLaunchEnvironment(get);
-  // Errors that every rank finds by itself are rank 0's to say.
+  // Rank 0 prints errors that every rank finds by itself.
   bool silent = environment.ok() && *environment && (*environment)->rank != 0;
   auto refuse = [&](const Status &status) { return silent ? 1 : fail(status.message()); };
 
@@ -146,7 +147,7 @@ static int trainMain(int argc, char **argv, std::span<const fsdp_plan *const> pr
     if (Status status = followLauncher(**environment); !status.ok())
       return fail(status.message());
 
-  // Missing on one host, it is that host's to say.
+  // The library may be missing on one host only, so every rank prints this error.
   Result<DeviceBackend *> backend = loadDeviceBackend(options.device);
   if (!backend.ok())
     return *environment && (*environment)->localRank != 0 ? 1 : fail(backend.status().message());
@@ -161,7 +162,8 @@ extern "C" int fsdp_train_main(int argc, char **argv, const fsdp_plan *plan) {
 
 extern "C" int fsdp_train_meshes_main(int argc, char **argv, const fsdp_plan *const *programs,
                                       uint32_t count) {
-  // A peer that dies closes its sockets: writing to one is an error to report, not a reason to die.
+  // A peer that dies closes its sockets. Writing to one is then an error to report, not a signal
+  // that ends this process.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return trainMain(argc, argv, {programs, count});

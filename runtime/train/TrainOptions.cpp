@@ -23,7 +23,7 @@ static std::string wrapped(const std::string &text) {
   return result + text.substr(begin);
 }
 
-/// How many letters have to be changed, added or removed to make one word of the other.
+/// The edit distance of two words: letters to change, add or remove.
 static size_t distance(std::string_view first, std::string_view second) {
   std::vector<size_t> row(second.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -37,7 +37,7 @@ static size_t distance(std::string_view first, std::string_view second) {
   return row.back();
 }
 
-/// What the first argument that is no flag's could be meant to be.
+/// Describes the first unknown argument, with the flag that is nearest to it.
 static std::string describeUnknown(const CLI::App &app) {
   const std::string unknown = app.remaining().front();
   if (!unknown.starts_with("-"))
@@ -124,7 +124,8 @@ Result<TrainCommand> fsdp::rt::parseTrainOptions(int argc, const char *const *ar
 }
 
 WatchdogOptions fsdp::rt::watchdogOptions(const TrainOptions &options) {
-  // Communicators that find a stall themselves say more about the peer: theirs is the first word.
+  // Communicators that find a stall themselves report more about the peer, so the watchdog gives
+  // them time to report first.
   constexpr std::chrono::milliseconds kGrace{1000};
   WatchdogOptions watch;
   watch.deadline =

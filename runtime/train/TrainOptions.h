@@ -25,10 +25,10 @@ struct TrainOptions {
   std::string communicator; // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
   unsigned fakeRanks = 0; // of a fake communicator
   double fakeLatencyUs = 0;
-  double fakeGbPerSec = 0;         // 0: as fast as copies are
+  double fakeGbPerSec = 0;         // 0: only the copies take time
   std::optional<unsigned> lossLag; // steps; default: by the device
   GraphMode graph = GraphMode::Automatic;
-  bool pinMemory = true;             // what the plan keeps on the host is pinned
+  bool pinMemory = true;             // memory for state and tensors on the host is pinned
   std::vector<std::string> data;     // files, or patterns of their names
   std::optional<TokenType> dataType; // of raw tokens
   std::vector<std::string> evalData; // like data; none: no evaluations
@@ -57,8 +57,8 @@ struct TrainOptions {
   int64_t warmupSteps = 0;
   std::optional<int64_t> decaySteps;  // of wsd; default: a fifth of the steps
   std::optional<double> clipGradNorm; // default: the plan's
-  double stopOutliers = 0;            // standard deviations; 0: none is looked for
-  double skipOutliers = 0;            // likewise; of both at most one is asked for
+  double stopOutliers = 0;            // standard deviations; 0: no check
+  double skipOutliers = 0;            // likewise; at most one of both is set
   bool findNan = false;
   std::string operatorReport; // "": none
   uint64_t seed = 0;
@@ -70,7 +70,7 @@ struct TrainOptions {
   bool quiet = false;
   std::set<std::string, std::less<>> given; // flags that are on the command line
 
-  /// Steps that may be under way when the next one is issued.
+  /// Steps that may be in flight when the next one is issued.
   unsigned lag() const { return lossLag.value_or(device == "cpu" ? 0 : 1); }
   /// hostSeesSteps() of Executor.h for these options; --skip-outliers and --find-nan require it.
   bool hostSeesSteps() const { return rt::hostSeesSteps(device == "cpu", lag()); }
@@ -79,7 +79,7 @@ struct TrainOptions {
 /// The shortest text that reads back to `value`.
 std::string shortestNumber(double value);
 
-/// When a collective of a step counts as hanging, by --timeout.
+/// The watchdog's limits, by --timeout.
 WatchdogOptions watchdogOptions(const TrainOptions &options);
 
 CommunicatorOptions communicatorOptions(const TrainOptions &options, const PlanView &plan);
@@ -90,8 +90,9 @@ struct TrainCommand {
   std::optional<std::string> textToPrint; // help, version, description
 };
 
-/// Parses and checks everything that needs no file and no peer. `environmentThreads` is the value
-/// of OMP_NUM_THREADS or null. Errors are one line that names the flags and their values.
+/// Parses the command line, and makes all checks that need no file and no peer.
+/// `environmentThreads` is the value of OMP_NUM_THREADS or null. Errors are one line that names the
+/// flags and their values.
 Result<TrainCommand> parseTrainOptions(int argc, const char *const *argv, const PlanView &plan,
                                        const char *environmentThreads);
 

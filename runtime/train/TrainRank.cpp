@@ -72,7 +72,7 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
                          .learningRate = schedule.at(step),
                          .seed = options.seed,
                          .groupLearningRates = groupLearningRates,
-                         .byEntry = step == tracedStep}); // which rank 0 traces
+                         .byEntry = step == tracedStep}); // rank 0 traces this step
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
@@ -85,7 +85,7 @@ StepFigures RankRun::figuresOfStep() const {
   double lossSum = 0, norm = 0;
   for (size_t rank = 0; rank < exchanged.size(); ++rank) {
     lossSum += exchanged[rank].loss;
-    // The others hold the same shards.
+    // The other ranks hold the same shards.
     if (rank < plan.normRanks())
       norm = joinNormParts(plan.normType(), norm, exchanged[rank].partialNorm);
   }
@@ -95,7 +95,7 @@ StepFigures RankRun::figuresOfStep() const {
 Result<bool> RankRun::allowsUpdates(const StepResults &own) {
   if (Outcome outcome = exchange(own); !outcome.status.ok())
     return outcome.status;
-  // All ranks see the same numbers.
+  // All ranks see the same figures, and so judge alike.
   const StepFigures figuresOf = figuresOfStep();
   skipped = guard->judge(own.step, figuresOf.loss, figuresOf.gradientNorm);
   skippedSteps += skipped.empty() ? 0 : 1;
@@ -106,7 +106,7 @@ void RankRun::writeDump(const std::string &message, const std::string &dump) {
   if (options.failureDump.empty() || dumped.exchange(true))
     return;
   std::string path = options.failureDump + ".rank" + std::to_string(communicator.rank()) + ".txt";
-  // The run has failed already: nobody is left to be told that this does too.
+  // The run has failed already, so an error here cannot be reported.
   std::string problem, text = message + "\n" + dump;
   if (std::optional<fsdp::OutputFile> file = fsdp::OutputFile::open(path, problem))
     if (!file->write(text.data(), text.size()))
@@ -131,7 +131,7 @@ Outcome RankRun::train() {
 Outcome RankRun::finishStep(const StepResults &own) {
   if (Status status = training.watched(); !status.ok())
     return {status, false};
-  if (options.skipOutliers == 0) // else allowsUpdates() has exchanged the results of this step
+  if (options.skipOutliers == 0) // with it, allowsUpdates() has exchanged the results of this step
     if (Outcome outcome = exchange(own); !outcome.status.ok())
       return outcome;
   Clock::time_point now = Clock::now();
@@ -143,7 +143,7 @@ Outcome RankRun::finishStep(const StepResults &own) {
     losses[rank] = exchanged[rank].loss;
     savingStates[rank] = exchanged[rank].saving;
     nonFinite |= exchanged[rank].nonFinite != 0;
-    // A signal during the last step stops nothing.
+    // A signal during the last step has no effect.
     stopped |= exchanged[rank].stop != 0 && issued < figures.steps;
   }
   if (saver)
@@ -195,13 +195,14 @@ Outcome RankRun::finishStep(const StepResults &own) {
 }
 
 Outcome RankRun::endAt(Outcome outcome) {
-  // The checkpoint from before is there to go on from: it may still be written.
+  // An earlier checkpoint may still be in progress: it is finished, so that the run can be resumed
+  // from it.
   if (!outcome.status.ok() && outcome.known)
     (void)finishCheckpoint();
   return outcome;
 }
 
-/// Says once if the run trains on with NaN or Inf, which no guard has been asked to look for.
+/// Prints once that the run goes on with NaN or Inf, if no guard checks for them.
 void RankRun::noteNonFinite(const StepRecord &record) {
   if (guard || nonFiniteTold || (std::isfinite(record.loss) && std::isfinite(record.gradientNorm)))
     return;
@@ -211,7 +212,7 @@ void RankRun::noteNonFinite(const StepRecord &record) {
                 "(--stop-outliers ends it, --find-nan says where this begins)");
 }
 
-/// Says once if streams cannot tell the watchdog what they do.
+/// Prints once that streams cannot report their progress to the watchdog.
 void RankRun::tellLostMarks() {
   if (!console || marksTold)
     return;
@@ -223,7 +224,7 @@ void RankRun::tellLostMarks() {
   }
 }
 
-/// Says once of each shape whether its steps are graphs, when it is known.
+/// Prints once for each shape whether its steps are graphs, when this is known.
 void RankRun::tellGraph() {
   const GraphNote &note = training.executor().graphNote();
   const size_t shape = training.shapeOf(issued);
@@ -284,7 +285,7 @@ Outcome RankRun::saveCheckpoint() {
   if (Outcome outcome = saver->save(std::move(state), arena, training.hostArena());
       !outcome.status.ok())
     return outcome;
-  // The next step's time is its own.
+  // So that the next step's time does not include this.
   lastResults = Clock::now();
   return {tellSaved(), false};
 }
@@ -361,7 +362,7 @@ Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, c
     } catch (const std::exception &error) {
       outcome = {Status::error(error.what()), false};
     }
-    // Before the executor is destroyed: its streams may be waiting for a peer.
+    // Aborts before the executor is destroyed, since its streams may be waiting for a peer.
     if (!outcome.status.ok() && !outcome.known)
       communicator.abort(Status::saidBy(communicator.rank(), outcome.status));
   }

@@ -10,8 +10,8 @@
 
 namespace fsdp::rt {
 
-/// Runs this rank from opening the data to saving the weights, on the calling thread. Whatever
-/// fails, on this rank or another, every rank returns an error; nothing throws.
+/// Runs this rank from opening the data to saving the weights, on the calling thread. If anything
+/// fails, on this rank or another, every rank returns an error. Does not throw.
 Outcome trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,
                   Device &device, Communicator &communicator);
 

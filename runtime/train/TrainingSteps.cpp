@@ -1,4 +1,4 @@
-//===- TrainingSteps.cpp - The steps that train, by shape -----------------===//
+//===- TrainingSteps.cpp - Training steps by shape of samples -------------===//
 
 #include "train/TrainingSteps.h"
 #include "plan/ProgramPlans.h"
@@ -146,7 +146,7 @@ std::string TrainingSteps::dataDescription() const {
 
 ShapeOrder::Place TrainingSteps::placeOf(int64_t step) {
   if (plans.size() == 1)
-    return {0, step - 1}; // the reader repeats the first one's samples, if it is to
+    return {0, step - 1}; // with --overfit the reader repeats the first step's samples
   return order->at(overfit ? 0 : step - 1);
 }
 
@@ -161,7 +161,7 @@ bool TrainingSteps::hasRun(int64_t first, int64_t step) {
 Result<std::optional<StepResults>> TrainingSteps::issue(const StepInputs &step) {
   const ShapeOrder::Place place = placeOf(step.step);
   if (place.shape != current) {
-    // Nothing of the last shape is under way.
+    // No step of the last shape is in flight.
     endWatch();
     current = place.shape;
     resume();

@@ -8,10 +8,10 @@
 
 namespace fsdp::rt {
 
-/// The lane on which a collective of a plan is issued: control comes first.
+/// The lane on which a collective of a plan is issued. Lane 0 is control.
 inline unsigned laneOf(const fsdp_entry &start) { return kControlLane + 1 + start.communicator; }
 
-/// The plan's communicator of a lane, which is not control.
+/// The plan's communicator of a lane other than control.
 inline const fsdp_communicator &communicatorOf(const PlanView &plan, unsigned lane) {
   return plan.communicators()[lane - (kControlLane + 1)];
 }

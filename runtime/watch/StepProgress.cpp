@@ -1,4 +1,4 @@
-//===- StepProgress.cpp - How far a rank is in its plan -------------------===//
+//===- StepProgress.cpp - A rank's progress in its plan -------------------===//
 
 #include "watch/StepProgress.h"
 #include "plan/CollectiveOrder.h"

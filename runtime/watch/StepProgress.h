@@ -1,15 +1,15 @@
-//===- StepProgress.h - How far a rank is in its plan -----------*- C++ -*-===//
+//===- StepProgress.h - A rank's progress in its plan --------- -*- C++ -*-===//
 //
-// For every stream: which of its plan entries was issued last, which one has started and which one
-// has completed. Streams of a device write what they do into memory that the host reads
-// (Stream::mark), in a replayed graph too; so a watchdog can name the collective that hangs
-// although the host has long gone on.
+// Keeps for every stream which of its plan entries was issued, started and completed last. Streams
+// of a device write their progress into memory that the host reads (Stream::mark), in a replayed
+// graph, too. So a watchdog can name the collective that hangs, although the host is far ahead.
 //
 // The collectives of a step have numbers from 1 on their lane, in the order of issue. While number
 // n runs, `started` is n and `completed` is n - 1.
 //
-// Threads: beginStep() and followCompute() belong to the thread that runs the step; each lane to
-// the thread that issues its collectives. Everything may be read from any thread.
+// Threads: beginStep() and followCompute() are called by the thread that runs the step; the
+// functions for a lane by the thread that issues its collectives. Everything may be read from any
+// thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ namespace fsdp::rt {
 
 class StepProgress {
 public:
-  /// What the host and the stream have done on one lane; numbers as above, 0: nothing yet.
+  /// The progress of the host and the stream on one lane; numbers as above, 0: nothing yet.
   struct Numbers {
     uint32_t issued = 0, started = 0, completed = 0;
     bool operator==(const Numbers &) const = default;
@@ -33,22 +33,22 @@ public:
   /// The plan outlives the object. An error if `device` has no memory for the numbers.
   static Result<std::unique_ptr<StepProgress>> create(const PlanView &plan, Device &device);
 
-  /// `number`: of the run's step, from 1.
+  /// Begins step `number` of the run, from 1.
   void beginStep(uint64_t number) { current.store(number, std::memory_order_relaxed); }
-  /// The step that was begun last; 0: none.
+  /// The last step that was begun; 0: none.
   uint64_t currentStep() const { return current.load(std::memory_order_relaxed); }
 
-  /// Of all lanes, control among them, which has no progress.
+  /// The number of lanes, including control, which has no progress.
   unsigned numLanes() const { return static_cast<unsigned>(lanes.size()); }
   /// "gather lane".
   std::string laneName(unsigned lane) const;
   /// The plan's entries on a lane, in order of issue.
   std::span<const uint32_t> entriesOf(unsigned lane) const { return lanes[lane].entries; }
 
-  /// Notes the issue of the lane's next collective; its number, from 1. After the last one the
-  /// numbers begin again.
+  /// Notes the issue of the lane's next collective. Returns its number, from 1. After the last
+  /// collective the numbers begin again.
   uint32_t issue(unsigned lane);
-  /// What was issued after `number` did not take place.
+  /// Undoes the issue of collectives after `number`.
   void resumeAfter(unsigned lane, uint32_t number) {
     lanes[lane].issued.store(number, std::memory_order_relaxed);
   }
@@ -56,17 +56,17 @@ public:
   ProgressWord &completed(unsigned lane) const { return words[2 * lane + 1]; }
   Numbers numbers(unsigned lane) const;
 
-  /// A stream could not write what it does: from now on, what has started and completed is unknown.
-  /// `reason` is that of the first call.
+  /// Notes that a stream could not write its progress: from now on it is unknown which collectives
+  /// have started and completed. The reason of the first call is kept.
   void loseMarks(const std::string &reason);
-  /// Why what has started and completed is unknown; "": it is known.
+  /// The reason why it is unknown which collectives have started and completed; "" if it is known.
   std::string lostMarks() const;
 
-  /// Where the entry that the compute stream was given last is kept from now on. Before the watch
-  /// begins; `entry` outlives it.
+  /// From now on reads the last entry given to the compute stream from `entry`. To be called before
+  /// the watch begins; `entry` outlives it.
   void followCompute(const std::atomic<uint32_t> &entry) { compute = &entry; }
 
-  /// How long the launch that begins with `number`, from 1, is predicted to take; 0: unknown.
+  /// The predicted duration of the launch that begins with `number`, from 1; 0: unknown.
   std::chrono::nanoseconds expected(unsigned lane, uint32_t number) const;
 
   /// `reduce_scatter of group "layers.1" in backward (entry 35 of 211)`; `number` from 1.

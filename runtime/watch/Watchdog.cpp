@@ -30,7 +30,7 @@ Status Watchdog::status() const {
 }
 
 void Watchdog::watch() {
-  // Signals are for the thread that runs the step.
+  // Signals are blocked here, so that the thread that runs the step receives them.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -39,14 +39,15 @@ void Watchdog::watch() {
     lock.unlock();
     Status health = communicator.health();
     Status found = health.ok() ? lookForStall() : health.followedBy(underWay());
-    // Taken before the abort lets the collectives go.
+    // Taken before the abort releases the collectives.
     std::string dump = found.ok() ? "" : progress.dump();
     lock.lock();
     if (found.ok())
       continue;
     failure = found;
     lock.unlock();
-    // What is under way, each rank says of itself.
+    // If the communicator itself has failed, its reason is passed on without this rank's
+    // collectives in flight, which each rank reports itself.
     communicator.abort(health.ok() ? found : health);
     if (report)
       report(found.message(), dump);
@@ -76,7 +77,7 @@ std::string StallDetector::look(Clock::time_point now) {
 std::string StallDetector::look(unsigned lane, Clock::time_point now) {
   Sight sight{progress.numbers(lane), progress.currentStep(), now};
   Sight &last = sights[lane];
-  // The same numbers in another step are other collectives.
+  // Equal numbers in another step are other collectives.
   if (!isBusy(sight.numbers) || sight.numbers.started != last.numbers.started ||
       sight.numbers.completed != last.numbers.completed || sight.step != last.step) {
     last = sight;

@@ -1,10 +1,10 @@
 //===- Watchdog.h - Ends a run whose collectives do not complete -*- C++ -*-===//
 //
-// A thread that looks, a few times per deadline, whether the communicator is healthy (a peer that
-// died or aborted, an asynchronous error of NCCL) and whether a collective that has started makes
-// no progress. Then it aborts the communicator, so that whoever waits for the collective returns,
-// here and on the peers, with a message that names the collective, its group and module, and the
-// peer where that is known.
+// A thread that checks, a few times per deadline, whether the communicator is healthy (no peer died
+// or aborted, no asynchronous error of NCCL) and whether every started collective makes progress.
+// If not, it aborts the communicator. Then all threads that wait for the collective return, here
+// and on the peers, with a message that names the collective, its group and module, and the peer if
+// it is known.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,24 +19,24 @@
 
 namespace fsdp::rt {
 
-/// Finds a lane whose collective has started and does not complete.
+/// Finds a lane with a collective that has started and does not complete.
 class StallDetector {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// A collective has the deadline and so many times what the plan predicts for it: predictions are
-  /// of a collective that is alone on a quiet network.
+  /// A collective may take the deadline plus this multiple of its predicted time: predictions are
+  /// for a collective that is alone on a quiet network.
   static constexpr int kExpectedMultiple = 10;
 
   StallDetector(const StepProgress &progress, std::chrono::milliseconds deadline)
       : progress(progress), deadline(deadline), sights(progress.numLanes()) {}
 
-  /// To be called again and again; `now` is the time of the call. The message names the collective;
-  /// "" if none has been seen under way, in the same step, for the deadline.
+  /// To be called repeatedly; `now` is the time of the call. Returns a message that names the
+  /// collective, or "" if no collective has been in flight, in the same step, for the deadline.
   std::string look(Clock::time_point now);
 
 private:
-  /// What a lane was seen doing, and since when.
+  /// The last observed state of a lane, and since when.
   struct Sight {
     StepProgress::Numbers numbers;
     uint64_t step = 0;
@@ -51,19 +51,19 @@ private:
 };
 
 struct WatchdogOptions {
-  /// From the start of a collective on this rank to its completion, beside what is predicted.
+  /// Limit from the start of a collective on this rank to its completion, in addition to its
+  /// predicted time.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
-  /// Between two looks.
+  /// Time between two checks.
   std::chrono::milliseconds interval{100};
 };
 
 class Watchdog {
 public:
-  /// What to do with a failure, beside aborting: called once, on the watchdog's thread, with the
-  /// message and StepProgress::dump().
+  /// Called once on a failure, on the watchdog's thread, with the message and StepProgress::dump().
   using Report = std::function<void(const std::string &message, const std::string &dump)>;
 
-  /// Watches from now on. The communicator and the progress outlive the object.
+  /// Starts the watch. The communicator and the progress outlive the object.
   Watchdog(Communicator &communicator, const StepProgress &progress, WatchdogOptions options,
            Report report);
   /// Ends the watch.
@@ -71,8 +71,8 @@ public:
   Watchdog(const Watchdog &) = delete;
   Watchdog &operator=(const Watchdog &) = delete;
 
-  /// The failure that was found. A device's stream may run on after an abort: what it computed is
-  /// worth something only if this is still without error afterwards. Callable from any thread.
+  /// The failure that was found. A device's stream may run on after an abort, so its results are
+  /// valid only if this is still without error after they are read. Callable from any thread.
   Status status() const;
 
 private:
@@ -89,9 +89,9 @@ private:
 
   mutable std::mutex mutex;
   std::condition_variable stop;
-  bool stopping = false; // guarded by `mutex`, as what follows
+  bool stopping = false; // guarded by `mutex`, as the members below
   Status failure;
-  std::thread thread; // last: it uses the rest
+  std::thread thread; // last member: it uses the others
 };
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- WatchedCommunicator.cpp - Notes what a step's collectives do -------===//
+//===- WatchedCommunicator.cpp - Tracks the progress of collectives -------===//
 
 #include "watch/WatchedCommunicator.h"
 #include "DType.h"
@@ -42,7 +42,7 @@ Status WatchedCommunicator::run(unsigned lane, fsdp_entry_kind kind, size_t byte
                          progress.describe(lane, number) + " of " + std::to_string(expected));
   // A group starts with its first collective and completes with its last.
   bool first = !states[lane].grouped || states[lane].lastOfGroup == 0;
-  // Never a started one that has completed in an earlier step.
+  // Reset first, so that a started collective never counts as completed by an earlier step.
   if (number == 1)
     mark(lane, progress.completed(lane), 0);
   if (first)

@@ -1,9 +1,9 @@
-//===- WatchedCommunicator.h - Notes what a step's collectives do -*- C++ -*-===//
+//===- WatchedCommunicator.h - Tracks the progress of collectives -*- C++ -*-===//
 //
 // Passes every call on to another communicator and notes in a StepProgress when each collective of
 // the plan is issued, starts and completes: on the host if the call blocks, on the lane's stream if
-// it does not. Collectives of all lanes but control must be the plan's, in its order; one that is
-// not is an error, before it is issued.
+// it does not. Collectives of all lanes but control must be the plan's, in its order; any other
+// collective is an error, and is not issued.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,13 +54,14 @@ private:
   StepProgress &progress;
 
   struct LaneState {
-    Stream *stream = nullptr; // null: calls block
+    Stream *stream = nullptr; // null: the lane's calls block
     bool grouped = false;
     uint32_t lastOfGroup = 0;  // number of the collective; 0: none yet
     uint32_t issuedBefore = 0; // the capture
   };
   std::vector<LaneState> states; // by lane
-  std::atomic<bool> marksLost{false}; // a stream could not write one; none writes any since
+  // A stream could not write a mark; no marks are written since then.
+  std::atomic<bool> marksLost{false};
 };
 
 } // namespace fsdp::rt

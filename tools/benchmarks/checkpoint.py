@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""How long steps stand still for a checkpoint, and how fast one is written and read beside dd.
+"""How long steps wait for a checkpoint, and how fast one is written and read, compared with dd.
 
     checkpoint.py [--rounds 3] [--gigabytes 4] [--folder DIR] [--no-exposed] [--no-disk]
 
-Exposed: the decoder of 25M parameters of compare.py with AdamW on 2 ranks saves every sixth step; the
-figure is the part of a step for which a save holds the steps up (median).
+Exposed: compare.py's decoder of 25M parameters with AdamW on 2 ranks saves every sixth step; the
+figure is the time for which a save delays the steps, as a fraction of a step (median).
 
-Disk: a state of so many gigabytes over 4 ranks (large linear layers, Adam) is saved and resumed in DIR,
-in turns with dd, which writes as many bytes with fsync and reads the checkpoint's files. What is read is
-not in the page cache. A resume puts it into memory that no process has touched; a virtual machine may have
-to get that from its host, which takes longer than reading. So dd reads to /dev/shm, new memory too, and
-for comparison to /dev/null. Nothing else should run on the machine: the load is printed.
+Disk: a state of --gigabytes over 4 ranks (large linear layers, Adam) is saved and resumed in DIR, in turns
+with dd, which writes as many bytes with fsync and reads the checkpoint's files. Files are read without the
+page cache. A resume reads into memory that no process has touched; a virtual machine may have to get such
+memory from its host, which takes longer than reading. So dd reads to /dev/shm, which is new memory, too,
+and for comparison to /dev/null. Nothing else should run on the machine: the load is printed.
 """
 
 import argparse
@@ -51,20 +51,20 @@ def measure_exposed(rounds):
             for status, output in harness.finish(harness.start_ranks(binary, compare.RANKS, arguments)):
                 if status:
                     raise harness.CommandFailed(output)
-            # The last save is waited for: there is no step beside which it could be written.
+            # The last save is excluded: no steps follow that could overlap its writing.
             exposed += [line["exposed_ms"] for line in lines_with(log, "checkpoint")[:-1]]
             steps += [line["step_ms"] for line in harness.read_log(log)][3:]
     return statistics.median(exposed), statistics.median(steps)
 
 
 class Linears:
-    """A model that is state above all, and its binary."""
+    """A model with much state and little computation, and its binary."""
 
     def __init__(self, folder, gigabytes):
         import torch
         from torch import nn
 
-        # Parameters and two moments, of 4 bytes each.
+        # Parameters and two moments, 4 bytes each.
         count = max(1, round(gigabytes * 1e9 / 12 / WIDTH**2))
 
         class Model(nn.Module):
@@ -92,7 +92,7 @@ class Linears:
 
 
 def forget(files):
-    """Out of the page cache."""
+    """Drops the files from the page cache."""
     for file in files:
         descriptor = os.open(file, os.O_RDONLY)
         os.fsync(descriptor)
@@ -101,14 +101,15 @@ def forget(files):
 
 
 def dd(*operands):
-    """Seconds."""
+    """Runs dd; returns seconds."""
     begin = time.monotonic()
     subprocess.run(["dd", "bs=4M", "status=none", *operands], check=True)
     return time.monotonic() - begin
 
 
 def measure_disk(rounds, gigabytes, parent):
-    """Per round, bytes per second: saved, written by dd, resumed, read by dd to memory, to nowhere."""
+    """Bytes per second in each round: saved, written by dd, resumed, read by dd to memory, read by dd
+    to /dev/null."""
     found = []
     with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-", dir=parent) as folder:
         folder = pathlib.Path(folder)
@@ -142,7 +143,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--gigabytes", type=float, default=4)
-    parser.add_argument("--folder", help="on the disk in question")
+    parser.add_argument("--folder", help="folder on the disk to measure")
     parser.add_argument("--no-exposed", action="store_true")
     parser.add_argument("--no-disk", action="store_true")
     options = parser.parse_args()

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Step time, memory and compile time beside PyTorch FSDP2, DDP and one process, in one run.
+"""Compares step time, memory and compile time with PyTorch FSDP2, DDP and one process, in one run.
 
     compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-time] [--no-compile]
 
-Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, also without generated kernels (`off`) and with `fast` ones,
-against FSDP2 and DDP on the same (gloo), FSDP2 whose blocks torch.compile has compiled with the fused AdamW, one process
-with 2 threads on the batches of both ranks, and the step compiled for one rank, alone on the machine: the time of the
-operators, below which no schedule can get. The contestants take turns, round by round; a figure is the median over all
-steps but the first three of each round. Nothing else should run on the machine: the load is printed.
+Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, also without generated kernels (`off`) and with `fast`
+ones, are compared with FSDP2 and DDP on the same model (gloo), with FSDP2 whose blocks are compiled by torch.compile and
+whose AdamW is fused, with one process with 2 threads on the batches of both ranks, and with the step compiled for one rank,
+alone on the machine: the time of the operators, a lower bound for every schedule. The contestants take turns, round by
+round; a figure is the median over all steps but the first three of each round. Nothing else should run on the machine: the
+load is printed.
 
 As on a machine without AVX-512: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2.
 
-Memory is what the allocator hands out at the peak of a step, on both sides: arena and scratch of
-the compiled binary, and FSDP2's live tensors with the profiler's allocation events.
+Memory is the allocated bytes at the peak of a step, on both sides: arena and scratch of the
+compiled binary, and FSDP2's live tensors by the profiler's allocation events.
 """
 
 import argparse
@@ -42,7 +43,8 @@ LLAMA_8B = models.Config(
 )
 RANKS = 2
 WARM_UP = 3
-#: What a step may take of one of FSDP2 whose blocks torch.compile has compiled, with the fused AdamW.
+#: Goals for the ratio of step times to FSDP2 whose blocks are compiled by torch.compile, with the
+#: fused AdamW.
 COMPILED = {"4m": 0.50, "25m": 0.62}
 
 
@@ -54,7 +56,7 @@ def check_tools():
 
 
 class Table:
-    """What was measured, beside what it should be."""
+    """A table of measured figures and their goals."""
 
     def __init__(self):
         self.rows = []
@@ -136,7 +138,7 @@ def compare_size(name, options, table):
 
 
 def compare_times(name, options, workspace, table):
-    # Tiny steps are short and scatter: take many.
+    # Tiny steps are short and their times scatter, so many are taken.
     steps = options.steps * (20 if name == "tiny" else 1)
     median = measure_steps(workspace, options.rounds, steps)
     print("  ms per step: " + ", ".join(f"{who} {ms:.2f}" for who, ms in median.items()))
@@ -170,7 +172,7 @@ def compare_memory(name, workspace, binary, table):
 
 
 def binary_memory(workspace, binary):
-    """Bytes of rank 0, from what the binary says of its plan and after a run."""
+    """Bytes of rank 0, from the binary's description of its plan and its output after a run."""
 
     def figure(text, pattern):
         value, unit = re.search(pattern + r"([0-9.]+) (bytes|[KMG]iB)", text).groups()
@@ -225,7 +227,7 @@ def main():
     )
     parser.add_argument("--sizes", default="tiny,4m,25m", help="comma-separated: tiny, 4m, 25m")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=12, help="per round; the tiny model: 20 times")
+    parser.add_argument("--steps", type=int, default=12, help="per round; 20 times as many for the tiny model")
     parser.add_argument("--no-time", action="store_true", help="leave out the step times")
     parser.add_argument("--no-compile", action="store_true", help="leave out the compile time")
     options = parser.parse_args()

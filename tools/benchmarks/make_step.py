@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints a captured training step shaped like a decoder's: the operations carry the types and the
+"""Prints a captured training step shaped like a decoder's: the operations have the types and the
 data flow that matter to the compiler (parameters, views of them, saved activations, gradients); the
-arithmetic of the filler operations is not meant to be right."""
+arithmetic of the filler operations is not meaningful."""
 
 import argparse
 import sys

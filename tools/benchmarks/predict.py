@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Predicted step time beside the measured one, in FSDP2's order and in the searched one.
+"""Compares predicted and measured step times, in FSDP2's order and in the searched one.
 
     predict.py [--size 4m|25m] [--rounds 6] [--steps 12]
 
 Profiles the operators and the collectives of a decoder on this machine, predicts its step on 2 ranks
-with 1 thread each, and runs it; in each round the two orders take turns, and the other one begins. Step
-times are medians over all steps but the first three of each round. Nothing else should run on the
-machine: the load is printed.
+with 1 thread each, and runs it; in each round the two orders take turns, and the order that begins
+alternates. Step times are medians over all steps but the first three of each round. Nothing else should
+run on the machine: the load is printed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SCHEDULES = {"fsdp2": "schedule=fsdp2", "auto": "schedule=auto"}
 
 
 def profile(workspace, captured):
-    """The options that name this machine's durations."""
+    """Profiles this machine; returns the options that name the profiles."""
     operators, network = workspace.folder / "profile.json", workspace.folder / "network.json"
     tool = harness.TOOLS / "fsdp-profile"
     harness.run([tool, captured, "--threads", 1, "--ranks", compare.RANKS, "-o", operators])

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""How time grows with the length of a step: capture, pipeline, compilation, the search for a schedule
-without a cap and under one, and a plan for another mesh, of deep decoders.
+"""Measures how time grows with the length of a step, for deep decoders: capture, pipeline,
+compilation, the search for a schedule without a cap and under one, and fsdp-plan for another mesh.
 
     scaling.py [--layers 32,126,512,1800]
 
-The decoders have Llama-3-8B's shape but for their depth and hold no weights. Each tool runs on one
-core.
+The decoders have Llama-3-8B's shape except their depth, and no weights. Each tool runs on one core.
 """
 
 import argparse
@@ -28,7 +27,7 @@ def timed(command):
     begin = time.perf_counter()
     harness.run(["taskset", "-c", core, *command])
     seconds = time.perf_counter() - begin
-    # The largest child so far: sizes grow from run to run, and with them the children.
+    # The peak of all children so far; it is the last child's, since sizes grow from run to run.
     return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
@@ -41,7 +40,7 @@ def search(tools, captured, folder, cap):
 
 
 def least_cap(captured):
-    """A cap of 1.05 times the least peak, which a refusal names."""
+    """A cap of 1.05 times the least peak, which is read from the error for too small a cap."""
     refusal = harness.run([harness.TOOLS / "fsdp-opt", captured, "-o", os.devnull,
                            "--fsdp-pipeline=mesh=dp=8 schedule=auto recompute=cheap memory-cap=1"],
                           check=False)  # fmt: skip

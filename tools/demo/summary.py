@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows what a run did: `summary.py TEXT LOG REPORT BLOCK`."""
+"""Summarizes a run: `summary.py TEXT LOG REPORT BLOCK`."""
 
 import collections
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Puts real text into one file of bytes: `text.py OUT [FILE]...`; prints its size and entropy.
+"""Writes real text into one file of bytes: `text.py OUT [FILE]...`; prints its size and entropy.
 
-Without files: the licences, manuals and documentation that a Debian machine with Python has.
+Without files: the licences, manuals and documentation on a Debian machine with Python.
 """
 
 import collections

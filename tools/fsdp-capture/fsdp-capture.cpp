@@ -20,7 +20,7 @@ static int fail(llvm::Error error) {
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-capture");
   CLI::App app("Captures one training step of a PyTorch model (forward, loss, backward, update) as "
-               "MLIR.",
+               "MLIR. Defaults are in parentheses.",
                "fsdp-capture");
   app.set_version_flag("--version", getVersion("fsdp-capture"));
   frontend::CaptureFlags flags;
@@ -29,7 +29,9 @@ int main(int argc, char **argv) {
   app.add_option("--weights", weights,
                  "write the initial parameters and buffers here "
                  "(safetensors)");
-  app.add_option("-o", output, "MLIR; bytecode if it ends in .mlirbc (default: standard output)");
+  app.add_option(
+      "-o", output,
+      "file for the MLIR module: bytecode if it ends in .mlirbc, else text (standard output)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -1,6 +1,7 @@
-//===- Conversion.cpp - Torch's pickled checkpoints -----------------------===//
+//===- Conversion.cpp - To and from torch's pickled checkpoints -----------===//
 //
-// Only torch can read and write its format: the package fsdpc (tools/python) does so.
+// Only torch can read and write its own format, so the Python package fsdpc (tools/python)
+// converts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +16,8 @@
 using namespace fsdp::rt;
 namespace fs = std::filesystem;
 
-/// The first argument is the folder of the package, or empty where that is installed. The working
-/// directory is no place to import from.
+/// The first argument is the folder of the package, or empty if the package is installed. The
+/// working directory is removed from the import path.
 static constexpr const char kProgram[] = R"py(
 import importlib.util, runpy, sys
 sys.path = [folder for folder in (sys.argv.pop(1), *sys.path) if folder]
@@ -30,7 +31,7 @@ except ImportError as error:
     sys.exit(f"error: '{sys.executable}' cannot import fsdpc.checkpoints: {error}: {needs}")
 )py";
 
-/// That of the checkout whose build this program is of, or empty.
+/// The package's folder in the checkout in which this program was built, or empty.
 static std::string findPackage() {
   std::error_code code;
   const fs::path program = fs::read_symlink("/proc/self/exe", code);

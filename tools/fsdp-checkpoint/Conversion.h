@@ -1,4 +1,4 @@
-//===- Conversion.h - Torch's pickled checkpoints ----------------*- C++ -*-===//
+//===- Conversion.h - To and from torch's pickled checkpoints ----*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_CHECKPOINT_CONVERSION_H
 #define FSDP_TOOLS_CHECKPOINT_CONVERSION_H
@@ -7,14 +7,16 @@
 
 #include <string>
 
-/// A conversion from or to torch's .distcp.
+/// A conversion from or to torch's format .distcp.
 struct Conversion {
-  std::string checkpoint, folder; // folder: of the result
+  std::string checkpoint, folder; // folder: for the result
   std::string modelKey;           // may be empty
-  std::string python = "python3"; // with torch and the package fsdpc; a path, or a name on the PATH
+  // A path or a name on the PATH; must have torch and the package fsdpc.
+  std::string python = "python3";
 };
 
-/// Becomes the process of Python that converts. Returns only if that program cannot be started.
+/// Replaces this process by the Python process that converts (exec). Returns only if Python cannot
+/// be started.
 fsdp::rt::Status becomeConversion(const Conversion &conversion);
 
 #endif // FSDP_TOOLS_CHECKPOINT_CONVERSION_H

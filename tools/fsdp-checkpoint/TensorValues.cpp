@@ -21,7 +21,7 @@ int64_t fsdp::rt::elementSizeOf(const CheckpointReader::Listed &tensor) {
   return tensor.dtype ? static_cast<int64_t>(elementBytes(*tensor.dtype)) : 0;
 }
 
-/// Fills `to` with elements from `first` on.
+/// Fills `to` with the tensor's elements from `first` on.
 static Status readElements(const CheckpointReader &reader, const CheckpointReader::Listed &tensor,
                            int64_t first, std::span<std::byte> to) {
   auto copies =
@@ -106,7 +106,7 @@ Status fsdp::rt::consolidate(const CheckpointReader &reader, const std::string &
   std::vector<TensorToStore> stored;
   for (CheckpointReader::Listed &tensor : reader.list())
     if (isOfModel(tensor.name)) {
-      // Before anything is written.
+      // Checked before anything is written.
       if (auto copies = reader.copiesOf(tensor, 0, elementsOf(tensor)); !copies.ok())
         return copies.status();
       stored.push_back({rename(tensor.name), *tensor.dtype, tensor.shape});

@@ -9,16 +9,16 @@
 
 namespace fsdp::rt {
 
-/// Of a tensor: its elements, and the bytes of one; 0 for a dtype that is not known here.
+/// The number of a tensor's elements, and the bytes of one element; 0 for an unknown dtype.
 int64_t elementsOf(const CheckpointReader::Listed &tensor);
 int64_t elementSizeOf(const CheckpointReader::Listed &tensor);
 
-/// Reads all elements of a tensor, some megabytes at a time: use(first, bytes) of each piece, in
-/// order. Fails if an element is missing or there twice.
+/// Reads all elements of a tensor in order, some megabytes at a time, and calls use(first, bytes)
+/// for each portion. Fails if an element is missing or stored twice.
 Status readTensor(const CheckpointReader &reader, const CheckpointReader::Listed &tensor,
                   const std::function<Status(int64_t first, std::span<const std::byte>)> &use);
 
-/// Compares a checkpoint's checksums, and that every tensor has each element once.
+/// Verifies a checkpoint's checksums, and that every tensor has each element exactly once.
 Status verifyCheckpoint(const CheckpointReader &reader);
 
 /// "12 of 40 elements differ, the first is 3", or "" if the bits of both tensors are the same.
@@ -30,7 +30,8 @@ Result<std::string> differenceOf(const CheckpointReader &first, const Checkpoint
 Status consolidate(const CheckpointReader &reader, const std::string &path,
                    const std::function<std::string(const std::string &)> &rename);
 
-/// True for parameters and buffers: what is no optimizer state, and no other rank's.
+/// True for the name of a parameter or a buffer of rank 0; false for optimizer state and for other
+/// ranks' buffers.
 bool isOfModel(const std::string &name);
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- fsdp-checkpoint.cpp - Look at checkpoints and convert them ---------===//
+//===- fsdp-checkpoint.cpp - Lists, verifies and converts checkpoints -----===//
 
 #include "Conversion.h"
 #include "TensorValues.h"
@@ -25,7 +25,8 @@ struct Options {
   std::string modelKey, python = "python3";
 };
 
-/// What a command found: 0 all is well, 1 there are differences or an error.
+/// Prints an error, if `status` is one. Returns a command's exit code: 0 success, 1 differences or
+/// an error.
 int fail(const Status &status) {
   std::fflush(stdout);
   std::fprintf(stderr, "error: %s\n", status.message().c_str());
@@ -56,7 +57,7 @@ static int listTensors(const CheckpointReader &reader) {
   return 0;
 }
 
-/// The checkpoints of a run's folder, or the one that `folder` is.
+/// The checkpoints in a run's folder, or `folder` itself if it is a checkpoint.
 static Result<std::vector<CheckpointEntry>> checkpointsIn(const std::string &folder) {
   Result<std::vector<CheckpointEntry>> listed = listCheckpoints(folder);
   if (listed.ok() && listed->empty())
@@ -149,7 +150,7 @@ static int compare(const Options &options) {
   return differences != 0;
 }
 
-/// A JSON object from a checkpoint's names to those of the file.
+/// Reads a JSON object that maps the checkpoint's names to the file's.
 static Result<std::map<std::string, std::string>> readNames(const std::string &path,
                                                             const CheckpointReader &reader) {
   std::map<std::string, std::string> names;
@@ -219,7 +220,8 @@ static int convert(const Options &options) {
 }
 
 int main(int argc, char **argv) {
-  CLI::App app("Looks at checkpoints of training binaries and of torch.distributed.checkpoint.");
+  CLI::App app("Lists, verifies, compares and converts checkpoints of training binaries and of "
+               "torch.distributed.checkpoint.");
   app.set_version_flag("--version", "fsdp-checkpoint " FSDP_VERSION ", plan ABI " +
                                         std::to_string(FSDP_PLAN_ABI_VERSION));
   app.require_subcommand(1);
@@ -233,26 +235,32 @@ int main(int argc, char **argv) {
     return added;
   };
   command("ls", "List the checkpoints of a run's folder, or the tensors of one", "DIR", list);
-  command("verify", "Compare checksums, of a run's checkpoints or of one", "DIR", verify);
-  command("diff", "Compare the tensors of two checkpoints, whatever files hold them", "FIRST",
-          compare)
-      ->add_option("SECOND", options.second, "Folder of the other")
+  command("verify", "Verify the checksums of a run's checkpoints, or of one checkpoint", "DIR",
+          verify);
+  command("diff", "Compare the tensors of two checkpoints, regardless of how files divide them",
+          "FIRST", compare)
+      ->add_option("SECOND", options.second, "Folder of the other checkpoint")
       ->required();
-  CLI::App *whole = command("consolidate", "Write the model into one safetensors file",
-                            "CHECKPOINT", consolidate);
+  CLI::App *whole =
+      command("consolidate", "Write the model's parameters and buffers into one safetensors file",
+              "CHECKPOINT", consolidate);
   whole->add_option("-o,--output", options.output, "The file")
       ->type_name("FILE.safetensors")
       ->required();
-  whole->add_option("--names", options.names, "Other names: a JSON object {\"ours\": \"theirs\"}")
+  whole
+      ->add_option(
+          "--names", options.names,
+          "New names for tensors: a JSON object {\"name in the checkpoint\": \"name in the file\"}")
       ->type_name("FILE.json");
   CLI::App *conversion =
-      command("convert", "Convert from and to torch's own format (.distcp), by torch itself",
+      command("convert", "Convert from and to torch's own format (.distcp). Runs torch in Python",
               "CHECKPOINT", convert);
-  conversion->add_option("FOLDER", options.second, "The result: a folder, made or empty")
+  conversion
+      ->add_option("FOLDER", options.second, "Folder for the result: it is made, or must be empty")
       ->required();
   conversion
       ->add_option("--model-key", options.modelKey,
-                   "In torch's format parameters and buffers are called KEY.NAME")
+                   "Prefix in torch's format, where parameters and buffers are called KEY.NAME")
       ->type_name("KEY");
   conversion->add_option("--python", options.python, "A Python that has torch and fsdpc")
       ->type_name("PROGRAM")

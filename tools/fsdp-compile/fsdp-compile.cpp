@@ -33,7 +33,7 @@ struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
   std::string emit = "binary", memoryCap = "0", chip = fsdp::codegen::kOldestChip.str();
-  fsdp::FusionChoice fusion = fsdp::FusionChoice::Off; // the kernels that the step has
+  fsdp::FusionChoice fusion = fsdp::FusionChoice::Off; // keeps the step's own kernels
   fsdp::cost::CostOptions costs;
   bool predicts = false, asksForChip = false;
   fsdp::LinkOptions link;
@@ -46,7 +46,7 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-/// Brings the module to the phase planned, and checks it.
+/// Brings the module to the phase planned, and verifies it.
 static LogicalResult planModule(ModuleOp module, const Options &options) {
   auto phase = module->getAttrOfType<fsdp::ModulePhaseAttr>(fsdp::FsdpDialect::getPhaseAttrName());
   PassManager manager(module.getContext());
@@ -88,7 +88,7 @@ static llvm::Error compile(const std::vector<fsdp::PlanTables> &program, const O
                         : fsdp::linkObject(*object, options.output, options.link);
 }
 
-/// The loops of the program's kernels for CPUs, or their PTX.
+/// Prints the program's kernels as loops for CPUs, or as PTX.
 static llvm::Error printKernels(ModuleOp program, const Options &options) {
   llvm::SmallVector<fsdp::KernelOp> kernels;
   for (ModuleOp module : fsdp::getSteps(program))
@@ -113,7 +113,7 @@ static llvm::Error printKernels(ModuleOp program, const Options &options) {
                          [&](auto &out) { out << text; });
 }
 
-/// Why --chip would change nothing; "" where it does, or was not given.
+/// An error text if --chip was given but has no effect, else "".
 static std::string findUselessChip(ModuleOp program, const Options &options) {
   if (!options.asksForChip)
     return "";
@@ -178,7 +178,7 @@ int main(int argc, char **argv) {
   app.add_option("INPUT", options.input,
                  "Scheduled or planned module, text or bytecode; - is "
                  "standard input");
-  app.add_option("-o,--output", options.output, "What to write");
+  app.add_option("-o,--output", options.output, "The file to write");
   auto *shared = app.add_flag("--shared", options.link.shared,
                               "Write a shared library that defines fsdp_step_plan, without main");
   auto *object =
@@ -186,37 +186,40 @@ int main(int argc, char **argv) {
   shared->excludes(object);
   app.add_option("--emit", options.emit,
                  "binary; plan: the plan as text for people; kernels: the loops of the generated "
-                 "kernels, likewise; ptx: these kernels for a GPU")
+                 "kernels as text; ptx: the generated kernels for a GPU")
       ->check(CLI::IsMember({"binary", "plan", "kernels", "ptx"}))
       ->excludes(shared)
       ->excludes(object);
   fsdp::addSizeFlag(app, "--memory-cap", options.memoryCap,
                     "Refuse a larger arena: 80000000, 70GiB, 80GB (scheduled modules; 0: no cap)");
   fsdp::addFusionFlag(app, options.fusion,
-                      "Which elementwise operators of a scheduled module without kernels become "
-                      "such: off, exact (torch's bits), fast (fp32 inside, one rounding), or auto: "
-                      "fast for CUDA, exact for CPUs");
+                      "Elementwise operators that become generated kernels, in a scheduled module "
+                      "without kernels: off (none), exact (torch's bits), fast (computed in fp32, "
+                      "rounded once), or auto: fast for CUDA, exact for CPUs");
   app.add_option("--chip", options.chip, "The oldest GPU that runs the generated kernels")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(fsdp::codegen::kChips),
                                                      std::end(fsdp::codegen::kChips))))
       ->capture_default_str();
   app.add_option("--device", options.costs.device,
-                 "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "
-                 "--profile or --network, the run's watchdog allows for what each of them takes");
+                 "Device that predicts how long collectives take: h100, h200, b200, a100, cpu. "
+                 "With --device, --profile or --network, the run's watchdog adds the predicted "
+                 "time of each collective to its limit");
   app.add_option("--profile", options.costs.profile,
-                 "Durations and temporaries that fsdp-profile has measured")
+                 "Durations and temporaries measured by fsdp-profile")
       ->check(CLI::ExistingFile);
-  app.add_option("--network", options.costs.network, "A preset or a JSON file (the device's)");
+  app.add_option(
+      "--network", options.costs.network,
+      "Network that predicts how long collectives take: a preset or a JSON file (the device's)");
   app.add_flag("--no-verify", options.noVerify,
                "Do not prove that the module is a sound step (fsdp-verify-scheduled, -planned)");
   app.add_option("--linker", options.link.linker,
                  "C++ compiler driver that links (default: the one that built this tool)");
   app.add_option("--runtime-dir", options.link.runtimeDir, "Folder of libfsdp_runtime.so")
       ->capture_default_str();
-  app.add_option("--rpath", options.link.searchPath,
-                 "Where the binary looks for libraries behind its own folder and the folder lib "
-                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
-                 "the binary's folder)");
+  app.add_option(
+      "--rpath", options.link.searchPath,
+      "Where the binary looks for libraries after its own folder and the folder lib beside it: "
+      "FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, relative to the binary's folder)");
   CLI11_PARSE(app, argc, argv);
   options.asksForChip = app.count("--chip");
   options.predicts = app.count("--device") || app.count("--profile") || app.count("--network");

@@ -1,4 +1,4 @@
-//===- fsdp-diff.cpp - Two schedules side by side -------------------------===//
+//===- fsdp-diff.cpp - Compares two schedules -----------------------------===//
 
 #include "../CostFlags.h"
 #include "../FatalErrors.h"
@@ -24,14 +24,14 @@ using namespace fsdp::explain;
 
 namespace {
 
-/// As diff's.
+/// The exit codes of diff(1).
 enum ExitCode : int { Equal = 0, Different = 1, Failed = 2 };
 
 struct Options {
   std::string left, right;
-  std::string trace; // of a run, in place of the right module
+  std::string trace; // of a run; takes the place of the right module
   std::string json, html;
-  int64_t memoryCapBytes = 0; // of the page; 0: the device's memory
+  int64_t memoryCapBytes = 0; // for the page; 0: the device's memory
   cost::CostOptions costs;
   bool all = false;
 };
@@ -43,7 +43,8 @@ static int fail(llvm::Error error) {
   return Failed;
 }
 
-/// Names of columns: the files', whole paths where those are equal, sides where these are too.
+/// Names of the two columns: the files' names; their paths if the names are equal; "left" and
+/// "right" if the paths are equal, too.
 static std::pair<std::string, std::string> getNames(const Options &options) {
   std::string left = llvm::sys::path::stem(options.left).str();
   std::string right = llvm::sys::path::stem(options.right).str();
@@ -54,8 +55,8 @@ static std::pair<std::string, std::string> getNames(const Options &options) {
   return {"left", "right"};
 }
 
-/// The page shows this cap. A schedule may exceed it: then its reasons stay those without a cap, as
-/// reasons that name free memory are only right of a schedule that fits.
+/// Sets the cap that the page shows. If the schedule exceeds the cap, its reasons stay those
+/// without a cap, since reasons that name free memory hold only for a schedule that fits.
 static void setCap(ExplainedModule &module, int64_t capBytes) {
   module.view.memoryCapBytes = capBytes;
   if (module.view.getPeakBytes() > capBytes)
@@ -157,19 +158,19 @@ static int run(const Options &options) {
 
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-diff");
-  CLI::App app(
-      "Compares two scheduled training steps: times, peaks, bytes, and each gather, "
-      "reshard and reduction that is not in the same place. With --trace, a predicted step "
-      "and a measured one. Exit status: 0 equal or measured, 1 different, 2 error.",
-      "fsdp-diff");
+  CLI::App app("Compares two scheduled training steps: times, peaks, bytes, and each gather, "
+               "reshard and reduction that is placed differently. With --trace, compares a "
+               "predicted step with a measured one. Defaults are in parentheses. Exit status: 0 "
+               "equal or measured, 1 different, 2 error.",
+               "fsdp-diff");
   app.set_version_flag("--version", getVersion("fsdp-diff"));
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
   app.add_option("RIGHT", options.right, "Scheduled or planned module");
-  CLI::Option *trace = app.add_option(
-      "--trace", options.trace,
-      "In place of RIGHT: the timeline that the training binary of LEFT has measured "
-      "(its --trace); prints how far predictions are off");
+  CLI::Option *trace =
+      app.add_option("--trace", options.trace,
+                     "In place of RIGHT: the timeline that the training binary of LEFT measured "
+                     "(its --trace); prints the errors of the predictions");
   addCostFlags(app, options.costs);
   app.add_flag("--all", options.all,
                "Print equal events too, or all rows of the comparison with a trace");
@@ -177,8 +178,8 @@ int main(int argc, char **argv) {
                  "Write figures and events of both schedules here (JSON); - is standard output")
       ->excludes(trace);
   CLI::Option *html = app.add_option("--html", options.html,
-                                     "Write a page here that shows both timelines, memory and all "
-                                     "differences; - is standard output");
+                                     "Write a page (HTML) with both timelines, memory and all "
+                                     "differences here; - is standard output");
   addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
               "The memory cap that the page shows: 80000000, 70GiB, 80GB (the device's memory)")
       ->needs(html);

@@ -1,4 +1,4 @@
-//===- fsdp-explain.cpp - Why a schedule is as it is ----------------------===//
+//===- fsdp-explain.cpp - Explains a schedule -----------------------------===//
 
 #include "../CostFlags.h"
 #include "../FatalErrors.h"
@@ -117,32 +117,34 @@ static int run(const Options &options) {
 
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-explain");
-  CLI::App app("Simulates a scheduled training step and says why it is as it is: what is gathered, "
-               "kept and reduced when, what holds it back, and what it costs.",
+  CLI::App app("Simulates a scheduled training step and explains its schedule: when each group is "
+               "gathered, kept and reduced, what prevents an earlier start, and what it costs. "
+               "Defaults are in parentheses.",
                "fsdp-explain");
   app.set_version_flag("--version", getVersion("fsdp-explain"));
   Options options;
   app.add_option("INPUT", options.input,
                  "Scheduled or planned module, text or bytecode; - is standard input");
   addCostFlags(app, options.costs);
-  addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
-              "Memory to measure headroom against: 80000000, 70GiB, 80GB (the device's)");
-  app.add_option("--group", options.group, "Print this group only, and what was decided of it");
+  addSizeFlag(
+      app, "--memory-cap", options.memoryCapBytes,
+      "Memory cap from which headroom is computed: 80000000, 70GiB, 80GB (the device's memory)");
+  app.add_option("--group", options.group, "Print only this group, with the decisions on it");
   app.add_flag(
       "--what-if", options.isSensitivityAsked,
-      "Print what the step would take with another network or device, and with more memory");
+      "Print the predicted step time with another network or device, and with more memory");
   app.add_option("--trace", options.trace,
                  "Write a trace for ui.perfetto.dev here (JSON); - is standard output");
   app.add_option("--html", options.html,
-                 "Write a page with timeline and memory here; - is standard output");
+                 "Write a page (HTML) with timeline and memory here; - is standard output");
   app.add_option("--json", options.json,
-                 "Write what is printed of all groups here (JSON); - is standard output");
+                 "Write the report on all groups here (JSON); - is standard output");
   CLI::Option *log =
       app.add_option("--log-decisions", options.decisionLog,
-                     "Write what was decided of each group here, and why, and the order of events, "
-                     "instead of all else; - is standard output");
+                     "Write the decisions on each group here, with their reasons, and the order of "
+                     "events, instead of all other output; - is standard output");
   CLI11_PARSE(app, argc, argv);
-  // Nothing is simulated for it: what is said of the simulation would have no effect.
+  // The decision log needs no simulation, so options of the simulation would have no effect.
   if (*log)
     for (const CLI::Option *other : app.get_options())
       if (*other && other != log && other->get_name() != "INPUT")

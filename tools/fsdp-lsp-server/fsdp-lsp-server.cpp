@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
   registry.insert<mlir::func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
   registry.addExtension(+[](mlir::MLIRContext *context, fsdp::FsdpDialect *dialect) {
     dialect->setPhaseVerifier(fsdp::verifyPhase);
-    // The editor shows the line itself.
+    // The editor shows the source line of a diagnostic, so the operation is not printed.
     context->printOpOnDiagnostic(false);
   });
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));

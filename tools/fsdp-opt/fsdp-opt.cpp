@@ -16,15 +16,15 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 
-/// LLVM's shared library brings some thousand options of its code generators: --help is about ours.
+/// LLVM's shared library registers some thousand options of its code generators. They are hidden,
+/// so that --help lists ours.
 static void hideOptionsOfLlvm() {
   for (auto &entry : llvm::cl::getRegisteredOptions())
     if (entry.second->ArgStr != "help" && entry.second->ArgStr != "version")
       entry.second->setHiddenFlag(llvm::cl::ReallyHidden);
 }
 
-/// An error names the parameter or module that it is about; the whole module behind it would hide
-/// that.
+/// Turns off the printing of the whole operation after an error, which would hide the error itself.
 static void printNoModulesBehindErrors() {
   mlir::registerMLIRContextCLOptions();
   auto it = llvm::cl::getRegisteredOptions().find("mlir-print-op-on-diagnostic");
@@ -37,7 +37,7 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-/// The output may be the input: it is put in place when all of it is written.
+/// The output may be the input file: it replaces that file only when it is complete.
 static int run(const std::string &input, const std::string &output,
                const mlir::MlirOptMainConfig &config, mlir::DialectRegistry &registry) {
   std::string message;

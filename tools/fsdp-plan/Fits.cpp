@@ -1,4 +1,4 @@
-//===- Fits.cpp - Whether a step fits a device's memory, and how ----------===//
+//===- Fits.cpp - Whether a step fits a device's memory -------------------===//
 
 #include "Fits.h"
 
@@ -18,8 +18,8 @@ using namespace fsdp::explain;
 using namespace fsdp::plan_tool;
 using Align = TextTable::Align;
 
-/// The passes of fsdpc up to `phase`: planned under the cap, any other without one, where policies
-/// that look at the cap have nothing to decide.
+/// Runs the passes of fsdpc up to `phase`. Only the phase planned is compiled under the cap; for
+/// other phases, policies that depend on a cap decide nothing.
 static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
                              const SweepOptions &sweep, const FitOptions &options) {
   PipelineOptions pipeline;
@@ -57,7 +57,7 @@ static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
   return manager.run(module);
 }
 
-/// Whether it fits; else `refusal` has what compiling says, a line each.
+/// Returns whether the step fits. If not, `refusal` has the compiler's diagnostics, one per line.
 static bool compileQuietly(ModuleOp module, MeshSize size, const SweepOptions &sweep,
                            const FitOptions &options, std::vector<std::string> &refusal) {
   ScopedDiagnosticHandler collect(module.getContext(), [&](Diagnostic &diag) {
@@ -68,7 +68,7 @@ static bool compileQuietly(ModuleOp module, MeshSize size, const SweepOptions &s
   });
   if (failed(compile(module, size, ModulePhase::Planned, sweep, options)))
     return false;
-  refusal.clear(); // warnings
+  refusal.clear(); // it has warnings only
   return true;
 }
 
@@ -131,7 +131,8 @@ FailureOr<std::vector<Fit>> fsdp::plan_tool::findFits(ModuleOp captured, const s
     fit.itemsPerStep = items * fit.ranks * sweep.microbatches.front();
     fit.item = item;
     fit.peakNs = peakNs * static_cast<double>(sweep.microbatches.front());
-    // What fails without a cap is an error; what fails with one does not fit.
+    // A failure without a cap is an error of the step; a failure under the cap means that it does
+    // not fit.
     OwningOpRef<ModuleOp> sharded = captured.clone();
     if (failed(compile(*sharded, size, ModulePhase::Sharded, sweep, options)))
       return failure();

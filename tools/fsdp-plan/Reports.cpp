@@ -45,7 +45,8 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   const bool hasMicrobatches = differ(&SweepPoint::microbatches);
   const bool hasSyncs = differ(&SweepPoint::gradientSync);
   std::string rate = points.front().item + "/s";
-  constexpr size_t kNumFigures = 10; // columns from the peak on: empty where a step does not fit
+  // Columns from the peak on, which are empty for a step that does not fit.
+  constexpr size_t kNumFigures = 10;
   TextTable table({{"model", Align::Left},
                    {"ranks", Align::Right},
                    {hasReplicas ? "replicas" : "", Align::Right},
@@ -112,7 +113,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
         "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync,offload_activations,"
         "kernels\n";
   for (const SweepPoint &point : points) {
-    // A file's name may hold what CSV does not.
+    // A file's name may hold characters that CSV reserves.
     std::string model = point.model;
     for (char &c : model)
       if (c == ',' || c == '"' || c == '\n')

@@ -8,21 +8,22 @@
 
 namespace fsdp::plan_tool {
 
-/// What all points have in common.
+/// Facts that all points share.
 struct SweepHeader {
   std::string device, costSources;
   int64_t deviceBytes = 0; // 0: unknown
 };
 
-/// The points worth having (isPareto), and those that do not fit.
+/// Prints the Pareto-optimal points (isPareto), and those that do not fit.
 void printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
 
-/// All points, one line each. Times are nanoseconds, sizes bytes; empty where nothing fits.
+/// Writes all points, one line each. Times are in nanoseconds, sizes in bytes; fields are empty
+/// where no schedule fits.
 void writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
 
 void writeJson(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header, llvm::raw_ostream &os);
 
-/// A page with the plot of time against memory, that of throughput against ranks, and the table.
+/// Writes a page with plots of time against memory and of throughput against ranks, and the table.
 void writePlanPage(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header,
                    llvm::raw_ostream &os);
 

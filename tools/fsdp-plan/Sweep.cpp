@@ -19,16 +19,16 @@ using namespace fsdp::plan_tool;
 
 namespace {
 
-/// The step on one mesh, with the updates of shards at both places.
+/// The scheduling problems of a step on one mesh, one for each placement of the updates.
 struct MeshProblems {
-  OwningOpRef<ModuleOp> module; // the operations of `steps`
+  OwningOpRef<ModuleOp> module; // owns the operations that `steps` refers to
   std::optional<StepMemory> memory;
   std::vector<ScheduleProblem> steps;
   cost::Temporaries temporaries; // beside live bytes
   HostPlaces onHost;
   FusionChoice kernels = FusionChoice::Off; // not Auto
   bool areKernelsLeftOut = false;
-  bool hasCopies = false; // to and from the host, which are placed for one cap
+  bool hasCopies = false; // to and from the host; their placement depends on the cap
 };
 
 } // namespace
@@ -64,7 +64,7 @@ static LogicalResult buildSteps(MeshProblems &mesh, const cost::CostModel &costs
   return success();
 }
 
-/// `point` says on which mesh, and in how many microbatches.
+/// Shards the captured step on the mesh and with the number of microbatches that `point` gives.
 static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
                                      RecomputePolicy recompute, HostPlaces onHost,
                                      FusionChoice kernels, const cost::CostModel &costs,
@@ -104,7 +104,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
     result.onHost.areActivations |= group.areActivationsOnHost();
   }
   result.hasCopies = !result.steps.front().hostCopies.empty();
-  // The least memory that copies can take.
+  // A cap of one byte, for which copies are placed so that they take the least memory.
   constexpr int64_t kTightest = 1;
   if (result.hasCopies && failed(buildSteps(result, costs, kTightest)))
     return failure();
@@ -130,7 +130,7 @@ double fsdp::plan_tool::getPeakNs(ModuleOp captured, const cost::CostModel &cost
   return peakNs;
 }
 
-/// Caps to try where none are given: from the least that fits to the device's memory.
+/// The caps to try if the user gives none: from the least that fits up to the device's memory.
 static std::vector<int64_t> chooseCaps(int64_t minimumBytes, int64_t deviceBytes) {
   std::vector<int64_t> caps;
   for (double factor : {1.0, 1.05, 1.15, 1.3, 1.6, 2.0}) {
@@ -169,7 +169,7 @@ static double getComputeNs(const schedule::Problem &problem) {
       [](double sum, const schedule::Operation &operation) { return sum + operation.durationNs; });
 }
 
-/// The better of both placements of updates.
+/// Searches with both placements of updates, and writes the better schedule into `point`.
 static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
                             const SweepOptions &options, SweepPoint &point) {
   std::optional<int64_t> capBytes;
@@ -177,7 +177,7 @@ static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
     capBytes = std::max<int64_t>(0, point.capBytes - mesh.temporaries.scratchBytes);
   if (mesh.hasCopies && failed(buildSteps(mesh, costs, capBytes)))
     return failure();
-  for (ScheduleProblem step : mesh.steps) { // a copy: the plan spares some of its operations
+  for (ScheduleProblem step : mesh.steps) { // a copy, since the plan removes some of its operations
     schedule::Problem &problem = step.problem;
     problem.memoryCapBytes = capBytes;
     if (std::optional<schedule::Plan> plan =
@@ -204,7 +204,7 @@ static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
     point.fits = true;
     point.stepNs = stepNs;
     point.boundNs = boundNs;
-    // Waits for copies to and from the host are part of operations.
+    // The durations of operations include waits for copies to and from the host.
     point.computeNs = getComputeNs(problem) - step.exposedCopyNs;
     point.exposedNs = step.exposedCopyNs;
     for (const std::vector<double> *exposedNs :
@@ -220,7 +220,7 @@ static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
   return success();
 }
 
-/// Faster by less than this is not worth memory.
+/// A point that is faster by less than this factor is not worth more memory.
 static constexpr double kWorthwhile = 1.002;
 
 static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
@@ -233,17 +233,19 @@ static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
                        double ns = point.getMicrobatchNs(), otherNs = other.getMicrobatchNs();
                        return (isSmaller && otherNs <= ns * kWorthwhile) ||
                               (isNoLarger && otherNs < ns) ||
-                              // Of equals the first.
+                              // Of equal points the first is kept.
                               (other.peakBytes == point.peakBytes && otherNs == ns &&
                                &other < &point);
                      });
 }
 
-/// A point per cap; `common` has what they share. Without caps of one's own `capBytes` is empty.
+/// Adds a point for each cap; `common` has the fields that they share. `capBytes` is empty if the
+/// user gives no caps.
 static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
                                llvm::ArrayRef<int64_t> capBytes, const cost::CostModel &costs,
                                const SweepOptions &options, std::vector<SweepPoint> &points) {
-  ScheduleProblem &leanest = mesh.steps.front(); // interleaved updates hold the fewest shards
+  // Updates between reductions keep the fewest shards in memory.
+  ScheduleProblem &leanest = mesh.steps.front();
   schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
   int64_t minimumBytes = minimum.bytes + mesh.temporaries.scratchBytes;
   std::optional<SweepPoint> previous;
@@ -279,7 +281,7 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
 
 namespace {
 
-/// Of a sweep of one module.
+/// Reports the progress of the sweep of one module.
 class Progress {
 public:
   explicit Progress(const SweepOptions &options) : report(options.progress) {
@@ -299,8 +301,8 @@ private:
 
 } // namespace
 
-/// What to have on the host: what is asked for, then, where a policy is `Auto`, one of the others
-/// and both.
+/// The combinations of host memory to try: the requested one; then, for policies that are `Auto`,
+/// each of the two kinds of tensors, and both.
 static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions &options) {
   std::vector<bool> ofState{options.offload == OffloadPolicy::All};
   if (options.offload == OffloadPolicy::Auto && hasOptimizerState(captured))
@@ -315,7 +317,7 @@ static std::vector<HostPlaces> listPlaces(ModuleOp captured, const SweepOptions 
   return places;
 }
 
-/// The choices of kernels and of what is on the host with which a step is tried, in this order.
+/// The combinations of kernels and host memory with which a step is tried, in this order.
 static std::vector<std::pair<FusionChoice, HostPlaces>> listForms(ModuleOp captured,
                                                                   const SweepOptions &options) {
   std::vector<std::pair<FusionChoice, HostPlaces>> forms;
@@ -325,8 +327,8 @@ static std::vector<std::pair<FusionChoice, HostPlaces>> listForms(ModuleOp captu
   return forms;
 }
 
-/// The points of one mesh and number of microbatches, which `common` says, by recomputation and
-/// cap: each in the first form in which it fits.
+/// Adds the points for the mesh and the number of microbatches in `common`, by recomputation and
+/// cap, each in the first form in which it fits.
 static LogicalResult addPoints(ModuleOp captured, SweepPoint common, const cost::CostModel &costs,
                                const SweepOptions &options, Progress &progress,
                                std::vector<SweepPoint> &points) {
@@ -375,7 +377,7 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
   const double peakNs = getPeakNs(captured, costs);
   Progress progress(options);
   std::vector<SweepPoint> points;
-  size_t begin = 0; // of those on as many ranks
+  size_t begin = 0; // of the points on as many ranks
   for (MeshSize size : options.meshes) {
     if (size.getRanks() != common.ranks) {
       markPareto(llvm::MutableArrayRef(points).drop_front(begin));

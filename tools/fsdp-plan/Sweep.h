@@ -12,17 +12,17 @@
 
 namespace fsdp::plan_tool {
 
-/// Ranks over which parameters are sharded, and how many replicas of them there are.
+/// The number of ranks over which parameters are sharded, and the number of replicas.
 struct MeshSize {
   int64_t shards = 1, replicas = 1;
 
   int64_t getRanks() const { return shards * replicas; }
 };
 
-/// What is on the host between its uses.
+/// Which tensors are on the host between their uses.
 struct HostPlaces {
-  bool isState = false;        // the optimizer's
-  bool areActivations = false; // what blocks keep for their backward
+  bool isState = false;        // optimizer state
+  bool areActivations = false; // of blocks, kept for their backward
   bool operator==(const HostPlaces &) const = default;
 };
 
@@ -30,78 +30,79 @@ struct HostPlaces {
 struct SweepPoint {
   std::string model;
   int64_t ranks = 0, replicas = 1; // replicas divide the ranks
-  int64_t microbatches = 1;        // of a step
-  std::string gradientSync;        // GradientSync, of several microbatches
+  int64_t microbatches = 1;        // in a step
+  std::string gradientSync;        // GradientSync, if there are several microbatches
   std::string recompute;           // RecomputePolicy
   HostPlaces onHost;
   std::string kernels;             // "exact", "fast", "off"
-  bool areKernelsLeftOut = false;  // with them the step does not fit, though they were allowed
+  bool areKernelsLeftOut = false;  // allowed, but the step fits only without them
   int64_t capBytes = 0;            // 0: none
   bool fits = false;
-  /// Of any schedule; what else follows is absent where this exceeds the cap.
+  /// The least peak of any schedule. Where it exceeds the cap, the predictions below are absent.
   int64_t minimumPeakBytes = 0;
-  /// Inside operators, as far as they are measured; part of both peaks.
+  /// Temporaries inside operators, as far as they are measured; included in both peaks.
   int64_t temporaryBytes = 0;
   bool areTemporariesKnown = false;
-  std::string minimumPlace; // the module where it occurs
+  std::string minimumPlace; // the module in which minimumPeakBytes occurs
   double stepNs = 0, computeNs = 0, exposedNs = 0, boundNs = 0;
-  std::optional<schedule::JitteredMakespan> jittered; // where durations are known to vary
-  std::optional<double> fsdp2Ns;                      // FSDP2's order, where it fits
+  std::optional<schedule::JitteredMakespan> jittered; // if the variation of durations is known
+  std::optional<double> fsdp2Ns;                      // FSDP2's order, if it fits
   int64_t peakBytes = 0;
-  unsigned kept = 0, gathers = 0, reductions = 0; // uses kept; launches
+  unsigned kept = 0, gathers = 0, reductions = 0; // uses for which the copy is kept; launches
   int64_t itemsPerStep = 0;                       // all ranks together
   std::string item;                               // "tokens" or "samples"
-  /// What the model's products take at the device's peak, what is computed again not counted.
+  /// Time of the model's matrix products at the device's peak rate, without recomputation.
   double peakNs = 0;
-  /// No other point of this model on as many ranks is both faster per microbatch and smaller.
+  /// True if no other point of this model on as many ranks is both faster per microbatch and
+  /// smaller.
   bool isPareto = false;
 
   double getMicrobatchNs() const { return stepNs / static_cast<double>(microbatches); }
   double getItemsPerSec() const { return static_cast<double>(itemsPerStep) / (stepNs / 1e9); }
-  /// The share of the device's peak that the model uses (MFU), of 1.
+  /// The fraction of the device's peak rate that the model uses (MFU).
   double getUtilization() const { return peakNs / stepNs; }
-  /// All devices together.
+  /// Summed over all devices.
   double getDeviceHoursPerBillion() const {
     return static_cast<double>(ranks) * 1e9 / getItemsPerSec() / 3600;
   }
 };
 
 struct SweepOptions {
-  std::string axis = "dp", config; // YAML as of fsdp-group-parameters; may be empty
+  std::string axis = "dp", config; // a YAML file as for fsdp-group-parameters, or empty
   std::string replicateAxis;       // empty: none
-  std::vector<MeshSize> meshes;    // those of as many ranks stand together
+  std::vector<MeshSize> meshes;    // sorted so that meshes of as many ranks are adjacent
   std::vector<int64_t> microbatches = {1};          // each is tried
-  std::vector<std::string> gradientSync = {"each"}; // likewise, of several microbatches
-  /// Ascending. Empty: fractions of the least peak, and the device's memory.
+  std::vector<std::string> gradientSync = {"each"}; // each is tried, with several microbatches
+  /// Ascending. If empty, multiples of the least peak and the device's memory are tried.
   std::vector<int64_t> capBytes;
-  int64_t reservedBytes = 0; // of the device's memory, for the driver and libraries
+  int64_t reservedBytes = 0; // part of the device's memory, for the driver and libraries
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
-  /// `Auto`: where a step does not fit without.
+  /// `Auto`: only where a step does not fit otherwise.
   OffloadPolicy offload = OffloadPolicy::None, activations = OffloadPolicy::None;
   FusionChoice fusion = FusionChoice::Auto;
   Transport transport = Transport::Kernels;
   int64_t simulationBudget = 0;
   std::optional<int64_t> maxBucketBytes;
-  /// Told what is searched for next, how many such searches are done and how many there are; may be
-  /// empty. Each has all caps.
+  /// Called before each search with its point, the number of searches done and their total; may be
+  /// empty. One search covers all caps.
   std::function<void(const SweepPoint &next, size_t done, size_t all)> progress;
 };
 
-/// A mesh of a sweep: "replicate=2,dp=8".
+/// The text of a mesh: "replicate=2,dp=8".
 std::string describeMesh(const SweepOptions &options, MeshSize size);
 
-/// Diagnoses a module that is of another phase.
+/// Diagnoses a module that is not in the phase captured.
 llvm::LogicalResult checkIsCaptured(mlir::ModuleOp module);
 
-/// What a step consumes on one rank: tokens where its first input has integers per position of a
-/// sample, else samples.
+/// The items that a step consumes on one rank, and their name: tokens if the first input holds one
+/// integer per position of a sample, else samples.
 std::pair<int64_t, std::string> countItems(mlir::ModuleOp captured);
 
-/// What the products of a captured step take at the device's peak, nanoseconds.
+/// Time in nanoseconds of a captured step's matrix products at the device's peak rate.
 double getPeakNs(mlir::ModuleOp captured, const cost::CostModel &costs);
 
-/// The points of one captured module: by ranks, recomputation and cap. Diagnoses what is wrong with
-/// it.
+/// The points of one captured module, by ranks, recomputation and cap. Diagnoses errors of the
+/// module.
 mlir::FailureOr<std::vector<SweepPoint>> sweep(mlir::ModuleOp captured, const std::string &model,
                                                const cost::CostModel &costs,
                                                const SweepOptions &options);

@@ -1,4 +1,4 @@
-//===- fsdp-plan.cpp - What if: a step on meshes that are not at hand -----===//
+//===- fsdp-plan.cpp - Predicts a step on other meshes --------------------===//
 
 #include "../CostFlags.h"
 #include "../FatalErrors.h"
@@ -33,7 +33,7 @@ struct Options {
   std::string mesh = "dp=8..16384", offload = "none", activations = "none", json, csv, html;
   int64_t maxBucketBytes = 0; // 0: no limit
   int64_t fitsBytes = 0;      // 0: a sweep
-  int64_t reservedBytes = -1; // less than 0: the device's
+  int64_t reservedBytes = -1; // less than 0: the cost model's
   bool triesReplicas = false;
   cost::CostOptions costs;
   SweepOptions sweep;
@@ -50,7 +50,8 @@ static int fail(const llvm::Twine &message) {
 }
 static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
 
-/// "dp=64", "dp=8,64,512" or "dp=8..16384", which doubles; any of them behind "replicate=2,".
+/// Parses "dp=64", "dp=8,64,512" or "dp=8..16384" (powers of two times 8), each optionally after
+/// "replicate=2,".
 static llvm::Error parseMeshes(llvm::StringRef mesh, SweepOptions &options) {
   int64_t replicas = 1;
   auto addMesh = [&](int64_t shards) { options.meshes.push_back({shards, replicas}); };
@@ -94,7 +95,7 @@ static llvm::Error parseMeshes(llvm::StringRef mesh, SweepOptions &options) {
   return llvm::Error::success();
 }
 
-/// Each mesh also with its ranks as 2, 4, ... replicas of at least 2 shards.
+/// Adds, for each mesh, the meshes of as many ranks with 2, 4, ... replicas of at least 2 shards.
 static llvm::Error addReplicas(SweepOptions &options) {
   if (!options.replicateAxis.empty())
     return llvm::createStringError("--hsdp tries numbers of replicas, but --mesh says one already");
@@ -112,14 +113,14 @@ static llvm::Error addReplicas(SweepOptions &options) {
   return llvm::Error::success();
 }
 
-/// Rows are told apart by the file's name, by its path where names are equal.
+/// A row's name: the file's name without folder, or its path if another file has that name.
 static std::string getModelName(const Options &options, const std::string &path) {
   llvm::StringRef stem = llvm::sys::path::stem(path);
   auto hasStem = [&](const std::string &other) { return llvm::sys::path::stem(other) == stem; };
   return llvm::count_if(options.inputs, hasStem) > 1 ? path : stem.str();
 }
 
-/// What was asked for besides the cap; several policies of recomputation are refused before.
+/// The options of --fits. main() has refused several policies of recomputation.
 static FitOptions getFit(const Options &options) {
   return {options.fitsBytes,
           options.sweep.reservedBytes,
@@ -129,7 +130,7 @@ static FitOptions getFit(const Options &options) {
           options.costs};
 }
 
-/// On a terminal a line that each search writes anew.
+/// Shows progress on a terminal: one line, which each search overwrites.
 static void showProgress(SweepOptions &options) {
   if (llvm::sys::Process::StandardErrIsDisplayed())
     options.progress = [](const SweepPoint &next, size_t done, size_t all) {
@@ -187,7 +188,7 @@ static int run(Options &options) {
     return llvm::LogicalResult(found);
   };
   showProgress(options.sweep);
-  std::vector<std::unique_ptr<explain::ModuleFile>> files; // the cost model refers to them
+  std::vector<std::unique_ptr<explain::ModuleFile>> files; // the cost model refers to these
   for (const std::string &path : options.inputs) {
     llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
     if (!file)
@@ -231,29 +232,28 @@ static int run(Options &options) {
 
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-plan");
-  CLI::App app("Predicts a captured training step on meshes of many sizes under many memory caps: "
-               "the best schedule for each, without a device. Shapes are fixed at capture: for "
-               "microbatches of other sizes give several captured modules.",
-               "fsdp-plan");
+  CLI::App app(
+      "Predicts a captured training step on many meshes under many memory caps, and prints the "
+      "best schedule for each. Needs no device. Shapes are fixed at capture: for microbatches of "
+      "other sizes give several captured modules. Defaults are in parentheses.",
+      "fsdp-plan");
   app.set_version_flag("--version", getVersion("fsdp-plan"));
   Options options;
   app.add_option("INPUT", options.inputs, "Captured modules, text or bytecode; - is standard input")
       ->required();
   app.add_option("--mesh", options.mesh,
-                 "Ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8; behind "
-                 "replicate=R, those of each of R replicas")
+                 "Numbers of ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8; "
+                 "after replicate=R, they are the ranks of each of R replicas")
       ->capture_default_str();
   app.add_flag("--hsdp", options.triesReplicas,
-               "Try each number of ranks also as 2, 4, ... replicas of fewer shards");
-  CLI::Option *microbatches =
-      app.add_option("--microbatches", options.sweep.microbatches,
-                     "Forwards and backwards of a step, each of these: 1,2,4 (1)")
-          ->delimiter(',')
-          ->check(CLI::Range(1, 1 << 20));
+               "Try each number of ranks also with 2, 4, ... replicas of fewer shards");
+  CLI::Option *microbatches = app.add_option("--microbatches", options.sweep.microbatches,
+                                             "Numbers of microbatches of a step to try: 1,2,4 (1)")
+                                  ->delimiter(',')
+                                  ->check(CLI::Range(1, 1 << 20));
   CLI::Option *syncs =
       app.add_option("--gradient-sync", options.sweep.gradientSync,
-                     "After which microbatches gradients are reduced, each of these: each, last "
-                     "(each)")
+                     "Microbatches after which gradients are reduced, to try: each, last (each)")
           ->delimiter(',')
           ->check(CLI::IsMember({"each", "last"}));
   CLI::Option *caps =
@@ -261,51 +261,51 @@ int main(int argc, char **argv) {
                      "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
           ->delimiter(',');
   addCostFlags(app, options.costs);
-  app.add_option("--config", options.sweep.config, "YAML file: groups, in FSDP2's words")
+  app.add_option("--config", options.sweep.config, "YAML file with groups, in FSDP2's terms")
       ->check(CLI::ExistingFile);
-  CLI::Option *recompute =
-      app.add_option("--recompute", options.recompute,
-                     "What the backward computes again, each of these: none, cheap, selected, full")
-          ->delimiter(',')
-          ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
-          ->capture_default_str();
-  CLI::Option *offload =
-      app.add_option("--offload-optimizer", options.offload,
-                     "Optimizer state on the host: none; all; auto, where a step does not fit "
-                     "without")
-          ->check(CLI::IsMember(kOffloads))
-          ->capture_default_str();
+  CLI::Option *recompute = app.add_option("--recompute", options.recompute,
+                                          "Policies of recomputation to try: none, cheap, "
+                                          "selected, full, as --recompute of fsdpc")
+                               ->delimiter(',')
+                               ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
+                               ->capture_default_str();
+  CLI::Option *offload = app.add_option("--offload-optimizer", options.offload,
+                                        "Groups whose optimizer state is on the host: none; all; "
+                                        "auto: all where the step does not fit otherwise")
+                             ->check(CLI::IsMember(kOffloads))
+                             ->capture_default_str();
   app.add_option("--offload-activations", options.activations,
-                 "What blocks keep for their backward on the host: none; all; auto, where a step "
-                 "does not fit without, with --fits as much as is faster than to recompute it")
+                 "Blocks whose activations wait for the backward on the host: none; all; auto: all "
+                 "where the step does not fit otherwise, with --fits those for which this is "
+                 "faster than recomputation")
       ->check(CLI::IsMember(kOffloads))
       ->capture_default_str();
   addTransportFlag(app, options.sweep.transport);
   addFusionFlag(app, options.sweep.fusion,
-                "Which elementwise operators become generated kernels, as of fsdpc: off, exact, "
-                "fast, or auto: fast for CUDA, exact for CPUs");
-  CLI::Option *budget = app.add_option("--budget", options.sweep.simulationBudget,
-                                       "Simulations that each search may take (1000; 3000 for "
-                                       "--fits)")
-                            ->check(CLI::PositiveNumber);
+                "Elementwise operators that become generated kernels, as --fusion of fsdpc: off, "
+                "exact, fast, or auto: fast for CUDA, exact for CPUs");
+  CLI::Option *budget =
+      app.add_option("--budget", options.sweep.simulationBudget,
+                     "Number of simulations that each search may run (1000; 3000 for --fits)")
+          ->check(CLI::PositiveNumber);
   addSizeFlag(app, "--max-bucket-size", options.maxBucketBytes,
-              "The most bytes that one launch of several collectives may move: 1GiB (no limit)");
+              "Upper limit on the bytes of one launch of several collectives, as 1GiB (no limit)");
   CLI::Option *outputs[] = {
       app.add_option("--json", options.json, "Write all points here (JSON); - is standard output"),
       app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output"),
       app.add_option("--html", options.html, "Write a page with plots here; - is standard output")};
   CLI::Option *fits =
       addSizeFlag(app, "--fits", options.fitsBytes,
-                  "Instead of a sweep: whether a step fits in so much memory (80GiB) as fsdpc "
-                  "compiles it, and what the memory is used for. Recomputes and puts optimizer "
-                  "state on the host as needed, where no flag says otherwise")
+                  "Instead of a sweep: tell whether the step that fsdpc compiles fits in this much "
+                  "memory, as 80GiB, and what the memory is used for. Recomputes and puts "
+                  "optimizer state on the host as needed, unless a flag says otherwise")
           ->excludes(caps);
   for (CLI::Option *output : outputs)
     fits->excludes(output);
-  addSizeFlag(app, "--reserve", options.reservedBytes,
-              "Of a device's memory, what the driver and libraries take beside the step: 1GiB (an "
-              "estimate for the device). For --fits, and for the caps that are tried where no "
-              "--memory-cap is given")
+  addSizeFlag(
+      app, "--reserve", options.reservedBytes,
+      "Device memory that the driver and libraries take beside the step, as 1GiB (an estimate for "
+      "the device). Used by --fits, and for the caps that are tried without --memory-cap")
       ->excludes(caps);
   CLI11_PARSE(app, argc, argv);
   if (fits->count() > 0) {

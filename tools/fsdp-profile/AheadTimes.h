@@ -1,8 +1,8 @@
 //===- AheadTimes.h - Times of work that is issued ahead of a device -*- C++ -*-===//
 //
-// Between two events that a device takes also lies the time in which it had nothing to do because
-// the host had not issued the next work yet. A graph that is launched as a whole knows no such
-// times. So each chunk of what is measured is issued while the device is delayed.
+// The time between two events of a device includes time in which the device was idle, because the
+// host had not issued the next work yet. A graph that is launched as a whole has no such idle time.
+// So each chunk of measured work is issued while the device runs a delay.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,11 +15,12 @@
 
 namespace fsdp::profile {
 
-/// Times of the entries of a step, or of repetitions, of a device. The first rounds show how long
-/// the host takes for a chunk; once asked to, each chunk begins with a delay of twice that.
+/// Measures a device's times for the entries of a step, or for repetitions. The first rounds
+/// measure how long the host takes to issue a chunk; after delayChunks(), each chunk begins with a
+/// delay of twice that time.
 class AheadTimes final : public rt::EntryTracer {
 public:
-  /// `times` takes them, and outlives the object.
+  /// `times` receives the measurements, and must outlive this object.
   explicit AheadTimes(rt::EntryTimes &times) : times(times) {}
 
   void beginRound() {
@@ -27,7 +28,7 @@ public:
     if (!delaying)
       longest = {};
   }
-  /// The stream keeps its errors.
+  /// Errors stay in the stream, which reports them later.
   void begins(uint32_t entry, rt::Stream &stream) override {
     if (begun++ % kChunk == 0) {
       chunkBegan = Clock::now();
@@ -41,21 +42,21 @@ public:
     if (!delaying)
       longest = std::max<std::chrono::nanoseconds>(longest, Clock::now() - chunkBegan);
   }
-  /// From the next round on chunks are delayed.
+  /// Chunks are delayed from the next round on.
   void delayChunks() { delaying = true; }
 
 private:
   using Clock = std::chrono::steady_clock;
-  // With some launches per entry still fewer than a stream of CUDA takes before the host has to
-  // wait (about a thousand).
+  // With a few launches per entry, a chunk has fewer launches than a CUDA stream queues before the
+  // host blocks (about a thousand).
   static constexpr unsigned kChunk = 32;
   static constexpr std::chrono::microseconds kMargin{50};
 
   rt::EntryTimes &times;
-  unsigned begun = 0; // of the round
+  unsigned begun = 0; // in this round
   bool delaying = false;
   Clock::time_point chunkBegan;
-  std::chrono::nanoseconds longest{0}; // of a round's chunks
+  std::chrono::nanoseconds longest{0}; // to issue a chunk of the round
 };
 
 } // namespace fsdp::profile

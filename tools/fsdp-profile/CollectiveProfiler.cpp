@@ -15,15 +15,15 @@ using namespace fsdp;
 using namespace fsdp::profile;
 
 namespace {
-/// What a rank measures with.
+/// Device and communicator of a rank.
 struct RankResources {
-  std::string description; // of what it runs on
+  std::string description; // of the hardware
   std::unique_ptr<rt::Device> device;
   std::unique_ptr<rt::Communicator> communicator; // over `device`, which outlives it
 };
 } // namespace
 
-/// Calls `body`, and makes an error of what it throws.
+/// Calls `body`, and turns exceptions into errors.
 template <typename Body> static auto caught(Body &&body) -> decltype(body()) {
   try {
     return body();
@@ -32,8 +32,8 @@ template <typename Body> static auto caught(Body &&body) -> decltype(body()) {
   }
 }
 
-/// Opens the rank's device and the communicator over it, which is `control` on a CPU; else
-/// `control` is taken only when nothing but the connection can fail.
+/// Opens the rank's device and the communicator over it. On a CPU that is `control` itself; on a
+/// GPU `control` is consumed only when nothing but the connection can fail any more.
 static rt::Status open(const CollectiveOptions &options, std::unique_ptr<rt::Communicator> &control,
                        RankResources &rank) {
   rt::Result<rt::DeviceBackend *> backend = rt::loadDeviceBackend(options.device);
@@ -82,7 +82,7 @@ static rt::Result<std::string> profileRank(const CollectiveOptions &options,
   RankResources rank;
   rt::Status opened = caught([&] { return open(options, control, rank); });
   if (!opened.ok()) {
-    // The peers need not find out by their deadline.
+    // Peers learn of the failure before their deadline.
     if (control)
       control->abort(opened);
     return opened;

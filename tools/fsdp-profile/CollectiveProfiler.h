@@ -12,19 +12,22 @@
 namespace fsdp::profile {
 
 struct CollectiveOptions {
-  /// Of the launcher that has started this process as one rank; none: this process makes all.
+  /// The environment of the launcher that started this process as one rank; none: this process
+  /// starts all ranks.
   std::optional<rt::LaunchEnvironment> launch;
   unsigned ranks = 2;
-  /// Between the ranks' hosts: "shm", "local" (threads of this process) or "gloo" (launched).
+  /// Connects the ranks' hosts: "shm", "local" (threads of this process) or "gloo" (needs a
+  /// launcher).
   std::string communicator = "shm";
   bool oneHost = true;
   std::string device = "cpu"; // or "cuda": over NCCL
   int samples = 20;
 };
 
-/// Measures gathers and reductions as the training binary runs them, fits their lines, and measures
-/// contention. Returns the network's JSON; rank 0 prints the fits. With "shm" and no launcher no
-/// other thread of this process must run. Errors name the rank.
+/// Measures gathers and reductions as the training binary runs them, fits a line (latency and
+/// bandwidth) to each, and measures contention. Returns the network's JSON; rank 0 prints the fits.
+/// With "shm" and without a launcher this process must have no other thread, since it forks. Errors
+/// name the rank.
 llvm::Expected<std::string> profileCollectives(const CollectiveOptions &options);
 
 } // namespace fsdp::profile

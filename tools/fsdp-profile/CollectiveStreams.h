@@ -10,8 +10,9 @@
 
 namespace fsdp::profile {
 
-/// Gathers and reductions of f32 on their lanes' streams, which begin when the compute stream gets
-/// there. Whole groups have `bytes` bytes, a multiple of 4 x ranks; places are arena offsets.
+/// Gathers and reductions of f32 on their lanes' streams. Each begins when the compute stream
+/// reaches it. `bytes` is the size of a whole group, a multiple of 4 x ranks; `place` is an arena
+/// offset.
 class CollectiveStreams {
 public:
   CollectiveStreams(rt::Device &device, rt::Communicator &communicator, std::byte *arena)
@@ -23,7 +24,7 @@ public:
     communicator.useStream(rt::kReduceLane, *reduce);
   }
 
-  /// Starts a gather. `deferred`: the caller waits at once, no worker is woken.
+  /// Starts a gather. `deferred`: the caller waits at once, so no worker thread is woken.
   void startGather(size_t place, size_t bytes, bool deferred) {
     gatherPlace = place;
     gatherBytes = bytes;
@@ -34,19 +35,19 @@ public:
     reduceBytes = bytes;
     start(*reduce, *reduced, {runReduction, this, 0, deferred});
   }
-  /// The compute stream waits; on a CPU that is the caller.
+  /// Makes the compute stream wait; on a CPU the compute stream is the calling thread.
   rt::Status waitForGather() { return compute->wait(*gathered); }
   rt::Status waitForReduction() { return compute->wait(*reduced); }
 
   rt::Stream &getCompute() { return *compute; }
   bool onHost() const { return tensors->isHost(); }
-  /// Where the operands are of what the compute stream computes.
+  /// The device of the operands of work on the compute stream.
   c10::Device getTensorDevice() const { return tensors->tensorDevice(); }
 
 private:
   void start(rt::Stream &lane, rt::Event &done, rt::Work work) {
     compute->record(*issued);
-    // The compute stream has no error of its own.
+    // The compute stream cannot fail, so the result is ignored.
     (void)lane.wait(*issued);
     lane.enqueue(work);
     lane.record(done);
@@ -55,7 +56,7 @@ private:
     auto &self = *static_cast<CollectiveStreams *>(context);
     size_t share = self.gatherBytes / self.communicator.size();
     std::byte *output = self.arena + self.gatherPlace;
-    // As in a step: the shard lies beside the gathered parameters.
+    // As in a step, the shard is next to the gathered parameters.
     return self.communicator.allGather(rt::kGatherLane, output + self.gatherBytes, output, share);
   }
   static rt::Status runReduction(void *context, uint32_t) {
@@ -71,7 +72,8 @@ private:
   size_t gatherPlace = 0, gatherBytes = 0, reducePlace = 0, reduceBytes = 0;
   std::unique_ptr<rt::OperatorRuntime> tensors;
   std::unique_ptr<rt::Event> issued, gathered, reduced;
-  std::unique_ptr<rt::Stream> compute, gather, reduce; // last: workers end before what they use
+  // Last member: workers end before the members that they use.
+  std::unique_ptr<rt::Stream> compute, gather, reduce;
 };
 
 } // namespace fsdp::profile

@@ -1,4 +1,4 @@
-//===- CollectiveTimer.cpp - How long the ranks take together ---------------===//
+//===- CollectiveTimer.cpp - Times the work of all ranks ------------------===//
 
 #include "CollectiveTimer.h"
 
@@ -43,7 +43,7 @@ rt::Result<std::vector<double>> CollectiveTimer::measureOnDevice(const Body &bod
   const auto samples = static_cast<uint32_t>(options.samples);
   rt::EntryTimes times(samples, device);
   AheadTimes ahead(times);
-  // The first round warms up, and shows how long the host takes.
+  // The first round warms up, and measures the host's time.
   for (int round = 0; round < 2; ++round) {
     if (rt::Status status = communicator.barrier(rt::kControlLane); !status.ok())
       return status;
@@ -59,7 +59,7 @@ rt::Result<std::vector<double>> CollectiveTimer::measureOnDevice(const Body &bod
         return status;
     }
     rt::Status status = times.read();
-    // After an abort the device runs on, and its times mean nothing.
+    // After an abort the device still runs, but its times are invalid.
     if (rt::Status failure = watch->status(); !failure.ok())
       return failure;
     if (!status.ok())

@@ -1,4 +1,4 @@
-//===- CollectiveTimer.h - How long the ranks take together -------*- C++ -*-===//
+//===- CollectiveTimer.h - Times the work of all ranks -------- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_PROFILE_COLLECTIVETIMER_H
 #define FSDP_TOOLS_PROFILE_COLLECTIVETIMER_H
@@ -11,28 +11,29 @@
 
 namespace fsdp::profile {
 
-/// Times what all ranks do together, again and again: on a CPU by the clock, each time after a
-/// meeting of all ranks, on a device by events of its compute stream, one repetition behind the
+/// Times repetitions of work that all ranks do together: on a CPU by the clock, with a barrier
+/// before each repetition; on a device by events of its compute stream, one repetition after the
 /// other.
 class CollectiveTimer {
 public:
   struct Options {
     bool onHost = true; // the compute stream is the calling thread
     int samples = 20;
-    /// Of a repetition on a device. Elsewhere collectives have the communicator's.
+    /// Limit for one repetition on a device. On a CPU the communicator's deadline applies to
+    /// collectives.
     std::chrono::milliseconds deadline{std::chrono::seconds(60)};
   };
 
-  /// All arguments outlive the object. A device's events have times.
+  /// All arguments must outlive this object. A device must have timed events.
   CollectiveTimer(rt::Device &device, rt::Stream &compute, rt::Communicator &communicator,
                   const Options &options);
-  /// Prepares what a device needs.
+  /// Prepares events and memory on a device.
   rt::Status prepare();
 
-  /// One repetition. It ends when the compute stream has done all of it.
+  /// One repetition. It ends when the compute stream has completed its work.
   using Body = std::function<rt::Status()>;
 
-  /// Median and spread over the repetitions, the slowest rank's. `size`: of the result.
+  /// Median and spread over the repetitions, of the slowest rank. `size` is copied into the result.
   rt::Result<cost::SizedDuration> measure(const Body &body, int64_t size = 0);
 
 private:

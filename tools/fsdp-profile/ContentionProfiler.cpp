@@ -1,4 +1,4 @@
-//===- ContentionProfiler.cpp - Collectives beside other work ---------------===//
+//===- ContentionProfiler.cpp - Measures contention of collectives --------===//
 
 #include "NetworkProfiler.h"
 
@@ -11,13 +11,13 @@ using namespace fsdp;
 using namespace fsdp::profile;
 
 static constexpr double kStandstill = 100;
-/// How long products run, in durations of a gather: longer than a collective beside them does, and
-/// much shorter.
+/// Total duration of the matrix products, relative to a gather: longer than the overlapping
+/// collective, and much shorter.
 static constexpr double kLong = 3, kShort = 0.25;
 
 namespace {
 
-/// Medians in nanoseconds, from the begin of the first to the end of the last that runs.
+/// Medians in nanoseconds, each from the begin of the first to the end of the last operation.
 struct Together {
   double gather = 0, reduction = 0, lanes = 0;
   double products = 0, besideGather = 0, besideReduction = 0, besideBoth = 0;
@@ -104,7 +104,8 @@ rt::Result<Together> ContentionTrials::run() {
   return ns;
 }
 
-/// The factor by which work is slower for `busyNs`, if that delays it by busyNs (1 - 1 / factor).
+/// The contention factor of work that is delayed by `delayNs` while other work runs for `busyNs`:
+/// delayNs = busyNs (1 - 1 / factor).
 static double contentionOf(double delayNs, double busyNs) {
   const double delay = delayNs / busyNs;
   return delay >= 1 - 1 / kStandstill ? kStandstill : 1 / (1 - std::max(delay, 0.0));
@@ -112,13 +113,13 @@ static double contentionOf(double delayNs, double busyNs) {
 
 static schedule::Contention fit(const Together &ns) {
   schedule::Contention contention;
-  // Two lanes of durations a <= b that overlap: contention * a in which both are busy, then the
-  // rest of b.
+  // Two lanes with durations a <= b overlap: both are busy for contention * a, then the rest of b
+  // follows.
   const double shorter = std::min(ns.gather, ns.reduction),
                rest = std::max(ns.gather, ns.reduction) - shorter;
   contention.lanes = std::clamp((ns.lanes - rest) / shorter, 1.0, 2.0);
-  // Few products last for x beside the gather, and the gather gets x / contention done meanwhile. A
-  // slower gather delays many products for longer, so that both factors depend on each other.
+  // A few products take time x beside the gather, in which the gather does x / contention of its
+  // work. A slower gather delays many products for longer, so the two factors depend on each other.
   constexpr int kTurns = 8;
   for (int i = 0; i < kTurns; ++i) {
     contention.gathers =

@@ -1,4 +1,4 @@
-//===- CopyProfiler.cpp - What copies cost out of caches --------------------===//
+//===- CopyProfiler.cpp - Measures copies of uncached memory --------------===//
 
 #include "CopyProfiler.h"
 
@@ -15,11 +15,11 @@ using namespace fsdp::profile;
 static constexpr int64_t kSmallestBytes = 4 << 10, kLargestBytes = 16 << 20;
 
 namespace {
-/// Memory several times a last-level cache, through which copies walk.
+/// Memory of several times a last-level cache, from which successive copies take different buffers.
 class Pool {
 public:
   Pool(std::byte *memory, size_t bytes) : memory(memory), size(bytes) {}
-  /// Memory that was touched long ago.
+  /// The least recently used memory.
   std::byte *next(int64_t bytes) {
     constexpr size_t kStride = 64 << 10;
     size_t from = place;
@@ -82,7 +82,7 @@ rt::Result<std::vector<cost::SizedDuration>> fsdp::profile::profileCopies(rt::De
   for (int64_t bytes = kSmallestBytes; bytes <= kLargestBytes; bytes *= 4) {
     rt::EntryTimes times(static_cast<size_t>(samples), device);
     AheadTimes ahead(times);
-    // The first round shows how long the host takes.
+    // The first round measures the host's time.
     for (int round = 0; round < 2; ++round) {
       ahead.beginRound();
       for (uint32_t sample = 0; sample < static_cast<uint32_t>(samples); ++sample) {

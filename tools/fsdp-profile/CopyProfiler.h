@@ -1,4 +1,4 @@
-//===- CopyProfiler.h - What copies cost out of caches ------------*- C++ -*-===//
+//===- CopyProfiler.h - Measures copies of uncached memory ---- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_PROFILE_COPYPROFILER_H
 #define FSDP_TOOLS_PROFILE_COPYPROFILER_H
@@ -10,10 +10,11 @@
 
 namespace fsdp::profile {
 
-/// Copies of 4 KiB to 16 MiB that were not in a cache, as `ranks` threads do at the same time.
+/// Measures copies of 4 KiB to 16 MiB between uncached buffers, with `ranks` threads copying at the
+/// same time.
 std::vector<cost::SizedDuration> profileCopies(int64_t ranks, int samples);
 
-/// The same within the memory of a device, whose events have times. Errors come from the device.
+/// The same within a device's memory. The device must have timed events. Errors are the device's.
 rt::Result<std::vector<cost::SizedDuration>> profileCopies(rt::Device &device, int samples);
 
 } // namespace fsdp::profile

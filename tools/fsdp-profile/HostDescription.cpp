@@ -1,4 +1,4 @@
-//===- HostDescription.cpp - What measures, for profiles -------------------===//
+//===- HostDescription.cpp - Host and versions for profiles ---------------===//
 
 #include "HostDescription.h"
 

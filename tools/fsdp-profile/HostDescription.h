@@ -1,4 +1,4 @@
-//===- HostDescription.h - What measures, for profiles -----------*- C++ -*-===//
+//===- HostDescription.h - Host and versions for profiles ----- -*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_PROFILE_HOSTDESCRIPTION_H
 #define FSDP_TOOLS_PROFILE_HOSTDESCRIPTION_H

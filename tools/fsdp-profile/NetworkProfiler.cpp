@@ -25,13 +25,13 @@ NetworkOptions NetworkOptions::ofGpus(int samples) {
           .samples = samples};
 }
 
-/// The smallest size that all ranks can share in f32 elements, from about 8 KiB on.
+/// The smallest multiple of one f32 element per rank that is at least 8 KiB.
 static size_t smallestBytes(unsigned ranks) {
   size_t unit = sizeof(float) * ranks, pieces = (8192 + unit - 1) / unit;
   return unit * pieces;
 }
 
-/// Maps every page of all arenas into every rank: what a step does in its first run.
+/// Maps every page of all arenas into every rank, as the first step of a run does.
 static rt::Status touchArenas(CollectiveStreams &streams, std::byte *arena, size_t arenaBytes,
                               size_t bytes) {
   std::memset(arena, 0, arenaBytes);

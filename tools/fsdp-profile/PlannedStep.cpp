@@ -35,7 +35,8 @@ static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks, Fu
   }
 }
 
-/// The lowering makes one entry per call and launch, in program order.
+/// Matches entries with operations: the lowering makes one entry per call and launch, in program
+/// order.
 static std::vector<Operation *> matchOperations(ModuleOp module, const PlanTables &tables) {
   std::vector<Operation *> operations(tables.entries.size());
   auto isOfOperation = [](const fsdp_entry &entry) {
@@ -73,7 +74,7 @@ static llvm::Error compileKernels(PlannedStep &step) {
 
 bool fsdp::profile::hasKernels(ModuleOp module) { return !module.getOps<KernelOp>().empty(); }
 
-/// Of the choices of kernels, the one for a module of this phase.
+/// Resolves `fusion` for a module in this phase.
 static llvm::Expected<FusionChoice> chooseKernels(ModuleOp module, ModulePhase phase,
                                                   FusionChoice fusion) {
   if (fusion == FusionChoice::Auto)

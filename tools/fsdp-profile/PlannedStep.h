@@ -19,14 +19,15 @@ namespace fsdp::profile {
 struct PlannedStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   PlanTables tables;
-  /// By entry of the plan: the call or launch that it runs; null for other entries and for views.
+  /// For each entry of the plan, the call or launch that it runs; null for other entries and for
+  /// views.
   std::vector<mlir::Operation *> operations;
   /// The code of the plan's kernels, and fsdp_plan::kernel_functions.
   std::optional<codegen::NativeKernels> native;
   std::vector<fsdp_kernel_function> kernelFunctions;
 
   bool hasKernels() const { return !tables.kernels.empty(); }
-  /// It points into the step, and is valid while that stays unchanged.
+  /// The plan points into this step, and is valid while the step stays unchanged.
   fsdp_plan getPlan() const {
     fsdp_plan plan = tables.getPlan();
     if (hasKernels())
@@ -35,14 +36,14 @@ struct PlannedStep {
   }
 };
 
-/// True if the step has kernels that were generated before.
+/// True if the module has kernels already.
 bool hasKernels(mlir::ModuleOp module);
 
 /// Brings a copy of the module to the phase planned. A captured step is sharded over `ranks` (0:
-/// 1); any other has its ranks, from which `ranks` must not differ. A step without kernels
-/// gets those of `fusion`; by `Auto` only a captured or sharded one does, as the pipeline has
-/// chosen for a later phase. What is wrong with the module is printed as diagnostics; the error is
-/// then empty of details.
+/// 1); a step in any other phase has its own number of ranks, from which `ranks` must not differ. A
+/// step without kernels gets those of `fusion`; with `Auto` only a captured or sharded step does,
+/// since for later phases the pipeline has decided. Errors of the module are printed as
+/// diagnostics; the returned error then has no details.
 llvm::Expected<PlannedStep> planStep(mlir::ModuleOp module, int64_t ranks, FusionChoice fusion);
 
 } // namespace fsdp::profile

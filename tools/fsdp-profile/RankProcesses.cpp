@@ -18,7 +18,7 @@
 using namespace fsdp;
 using namespace fsdp::profile;
 
-/// The body's outcome, exceptions included.
+/// Runs the body, and turns exceptions into errors.
 static rt::Result<std::string> runBody(const RankBody &body,
                                        std::unique_ptr<rt::Communicator> communicator) {
   try {
@@ -34,7 +34,7 @@ static llvm::Error failureOf(unsigned rank, const rt::Status &status) {
                                  message.substr(0, message.find('\n')));
 }
 
-/// What the ranks say, in the order of ranks.
+/// Rank 0's text, or the first error. `outcomes` are in the order of ranks.
 static llvm::Expected<std::string>
 chooseOutcome(const std::vector<rt::Result<std::string>> &outcomes) {
   for (unsigned rank = 0; rank < outcomes.size(); ++rank)
@@ -125,7 +125,8 @@ static llvm::Expected<std::string> runOnProcesses(unsigned ranks, const RankBody
     if (process < 0)
       return llvm::createStringError(std::string("cannot fork: ") + std::strerror(errno));
   }
-  // Only now: a process with threads must not fork. The system chooses the port.
+  // The store is created after the forks, since a process with threads must not fork. The system
+  // chooses the port.
   c10d::TCPStoreOptions options;
   options.port = 0;
   options.isServer = true;
@@ -134,7 +135,7 @@ static llvm::Expected<std::string> runOnProcesses(unsigned ranks, const RankBody
   uint16_t number = store->getPort();
   std::vector<rt::Result<std::string>> outcomes;
   for (const RankProcess &process : processes) {
-    // A rank that is gone already shows in its outcome.
+    // The outcome shows whether the rank is gone already.
     (void)!write(process.port, &number, sizeof(number));
     close(process.port);
   }

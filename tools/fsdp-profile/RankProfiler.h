@@ -12,20 +12,21 @@
 
 namespace fsdp::profile {
 
-/// What one rank has measured.
+/// The measurements of one rank.
 struct RankSamples {
   std::vector<std::vector<double>> durationsNs; // by entry, by step
   std::vector<double> stepNs;                   // by step
   std::vector<int64_t> temporaryBytes;          // by entry
-  int64_t scratchBytes = 0;                     // of all
+  int64_t scratchBytes = 0;                     // of all entries
 };
 
-/// Runs one rank's steps, entry by entry and collectives beside nothing, and takes the time of each
-/// entry: by a clock of the host whose thread runs them, or by events of a device. There entries
-/// are issued ahead of it, and the steps whose durations count follow: whole, as in training.
+/// Runs one rank's steps entry by entry, without overlap of collectives, and measures each entry:
+/// with the clock of the host whose thread runs the entries, or with events of a device. On a
+/// device, entries are issued ahead; afterwards whole steps are run as in training, and give the
+/// step's duration.
 class RankProfiler {
 public:
-  /// The plan outlives the object. `clock`: of a host; null: events of a device.
+  /// The plan must outlive this object. `clock`: the host's clock, or null for events of a device.
   RankProfiler(const fsdp_plan &plan, int samples, rt::EntryTimes::Clock clock)
       : plan(plan), samples(samples), clock(clock) {}
 
@@ -50,7 +51,7 @@ private:
   const rt::PlanView plan;
   const int samples;
   const rt::EntryTimes::Clock clock;
-  int64_t steps = 0; // that have run
+  int64_t steps = 0; // run so far
   RankSamples measured;
 };
 

@@ -49,7 +49,7 @@ void RepetitionWatch::watch() {
     lock.lock();
     if (message.empty())
       continue;
-    // Before the abort lets go who waits, and then asks for it.
+    // Set before the abort, since the threads that it wakes read the failure.
     failure = rt::Status::error(message);
     const rt::Status told = failure;
     lock.unlock();

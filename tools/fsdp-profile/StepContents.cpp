@@ -58,7 +58,7 @@ void Filler::fill(std::byte *bytes, int64_t count, uint32_t dtype, double center
     return fillReals<double>(bytes, count, center, amplitude);
   case FSDP_F32:
     return fillReals<float>(bytes, count, center, amplitude);
-  case FSDP_C64: // of two numbers each
+  case FSDP_C64: // two reals per element
     return fillReals<float>(bytes, 2 * count, center, amplitude);
   case FSDP_C128:
     return fillReals<double>(bytes, 2 * count, center, amplitude);
@@ -92,8 +92,8 @@ static const IndexUse *lookupIndexUse(StringRef baseName) {
   return found == uses.end() ? nullptr : &found->second;
 }
 
-/// The bound of the integers in `input`: the least size of what they, their views and what is
-/// computed of them index; none if they index nothing.
+/// The bound of the integers in `input`: the least size of the dimensions that they, their views,
+/// or values computed from them index; none if they index nothing.
 static std::optional<int64_t> findBound(Value input) {
   std::optional<int64_t> bound;
   llvm::SmallVector<Value> worklist = {input};
@@ -121,7 +121,7 @@ static std::optional<int64_t> findBound(Value input) {
         bound = std::min(size, bound.value_or(size));
         continue;
       }
-      if (call.getBaseName() == "clamp_max") // whose results have a bound of their own
+      if (call.getBaseName() == "clamp_max") // its results have a bound of their own
         continue;
       for (Value result : call.getResults())
         if (auto type = dyn_cast<RankedTensorType>(result.getType());
@@ -131,7 +131,7 @@ static std::optional<int64_t> findBound(Value input) {
   return bound;
 }
 
-/// Of those that an expanded value repeats, one.
+/// The number of stored elements; an element that an expanded value repeats counts once.
 static int64_t storedElements(const rt::PlanView &plan, const fsdp_value &value) {
   return plan.spanBytes(value) / static_cast<int64_t>(rt::elementBytes(value.dtype));
 }
@@ -161,14 +161,14 @@ rt::Status profile::fillState(const rt::PlanView &plan, unsigned rank, const Wri
   for (size_t index = 0; index < plan.groups().size(); ++index) {
     const fsdp_group &group = plan.groups()[index];
     const unsigned shard = rt::PlanView::shardOf(group, rank);
-    // All replicas of the group have the same numbers.
+    // All replicas of the group have the same values.
     Filler filler(index * plan.tables().world_size + shard);
     const bool isOnHost = plan.areParametersOnHost(group);
     const int64_t shardPlace = isOnHost ? group.host_shard : group.shard;
     for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
       std::span<const int64_t> sizes = plan.sizes(parameter);
       auto elementBytes = static_cast<int64_t>(rt::elementBytes(parameter.dtype));
-      // Matrices keep the size of what they multiply, vectors scale by about one.
+      // Matrices preserve the magnitude of what they multiply, vectors scale by about one.
       bool isMatrix = sizes.size() > 1;
       double inputs = isMatrix ? static_cast<double>(plan.numElements(parameter) / sizes[0]) : 1;
       for (const fsdp_piece &piece : plan.piecesOf(parameter)) {

@@ -1,8 +1,8 @@
 //===- StepContents.h - Contents for the tensors of a step -------*- C++ -*-===//
 //
-// Kernels take other time on zeros, denormals and indices that are all alike; a step that is run to
-// be measured gets contents like a real one's: parameters that keep the sizes of activations, and
-// indices spread over their tables.
+// The time of kernels depends on values: zeros, denormals and equal indices would distort it. So a
+// measured step gets contents like a real step's: parameters that preserve the magnitude of
+// activations, and indices spread over their tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,17 +17,17 @@
 
 namespace fsdp::profile {
 
-/// The bytes of every input of the plan, in its order. Integers lie below the size of what they
-/// index.
+/// Makes the bytes of every input of the plan, in the plan's order. Integers are below the size of
+/// the dimension that they index.
 std::vector<std::vector<std::byte>> makeInputs(const PlannedStep &step, const rt::PlanView &plan,
                                                unsigned seed);
 
-/// Puts bytes to a place in the arena, or in the host's arena.
+/// Writes bytes at an offset of the arena, or of the host's arena.
 using WriteBytes =
     std::function<rt::Status(bool isOnHost, int64_t place, std::span<const std::byte> bytes)>;
 
-/// Makes the contents of the parameters' shards of `rank`, and of the buffers. Errors are
-/// those of `write`.
+/// Writes contents for the parameter shards of `rank`, and for the buffers. Errors are those of
+/// `write`.
 rt::Status fillState(const rt::PlanView &plan, unsigned rank, const WriteBytes &write);
 
 } // namespace fsdp::profile

@@ -1,4 +1,4 @@
-//===- StepProfiler.cpp - How long each call of a step takes ----------------===//
+//===- StepProfiler.cpp - Measures each call of a step --------------------===//
 
 #include "StepProfiler.h"
 
@@ -23,7 +23,7 @@ using namespace fsdp::profile;
 
 namespace {
 
-/// The figures of one place of the program, or of several alike.
+/// Figures of one place in the program, or summed over several equal places.
 struct Figures {
   double medianNs = 0, spread = 0; // sums over places
   int64_t places = 0, samples = 0, temporaryBytes = 0;
@@ -38,7 +38,7 @@ struct Figures {
   double meanSpread() const { return spread / static_cast<double>(places); }
 };
 
-/// Figures by what is measured, in the order of the program.
+/// Figures by key, in program order.
 template <typename Key> struct Table {
   struct Row {
     Key key;
@@ -57,7 +57,7 @@ template <typename Key> struct Table {
 
 } // namespace
 
-/// Runs all ranks to their end. The failure of one is told to the others; the first of all is
+/// Runs all ranks until they end. A failure of one rank aborts the others; the first failure is
 /// returned.
 static llvm::Error runRanks(std::vector<RankProfiler> &ranks,
                             std::vector<std::unique_ptr<rt::Communicator>> &communicators,
@@ -84,7 +84,7 @@ static llvm::Error runRanks(std::vector<RankProfiler> &ranks,
   return llvm::Error::success();
 }
 
-/// Joins the ranks' samples of one entry; none if the entry does not run.
+/// Summarizes the ranks' samples of one entry; none if the entry does not run.
 static std::optional<cost::SizedDuration> summarizeEntry(const std::vector<RankSamples> &ranks,
                                                          size_t entry) {
   std::vector<double> samples;
@@ -140,7 +140,7 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
       auto call = llvm::cast<aten::CallOp>(step.operations[i]);
       Figures &figures = calls[cost::ProfileKey::of(call)].figures;
       figures.add(*duration);
-      // The choice of a kernel depends on the machine and on time: ranks may differ.
+      // Ranks may choose different kernels, since the choice depends on measured times.
       int64_t temporaryBytes = 0;
       for (const RankSamples &rank : ranks)
         temporaryBytes = std::max(temporaryBytes, rank.temporaryBytes[i]);
@@ -191,7 +191,7 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
   profile.step.durationNs = cost::medianOf(std::move(steps));
 }
 
-/// What the ranks have measured, as one profile.
+/// Joins the ranks' measurements into one profile.
 static cost::Profile join(const PlannedStep &step, const fsdp_plan &plan,
                           const std::vector<RankProfiler> &ranks) {
   cost::Profile profile;
@@ -248,7 +248,7 @@ llvm::Expected<cost::Profile> fsdp::profile::profileOnCpus(const PlannedStep &st
 // A device
 //===----------------------------------------------------------------------===//
 
-/// Runs rank 0 of the plan's ranks. Its memory is free again afterwards.
+/// Runs rank 0 of the plan's ranks, and frees its memory at the end.
 static rt::Status runOnDevice(RankProfiler &rank, rt::DeviceBackend &backend, rt::Device &device,
                               const rt::PlanView &plan,
                               const std::vector<std::vector<std::byte>> &inputs) {

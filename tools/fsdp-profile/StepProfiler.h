@@ -1,8 +1,8 @@
-//===- StepProfiler.h - How long each call of a step takes --------*- C++ -*-===//
+//===- StepProfiler.h - Measures each call of a step ---------- -*- C++ -*-===//
 //
-// Runs the step as the training binary does (its executor, arena, kernels and optimizer), step
-// after step in program order, and takes the time of each entry. So operands are as cold as in
-// training. Collectives run where they start, beside nothing.
+// Runs the step with the training binary's executor, arena, kernels and optimizer, step after step
+// in program order, and measures each entry. So operands are as cold in caches as in training.
+// Collectives run where they start, without overlap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,21 +17,21 @@ namespace fsdp::profile {
 
 enum class Clock : uint8_t {
   Wall,
-  Cpu // of the thread: other programs do not count; for one thread per rank
+  Cpu // CPU time of the thread, without other programs; for one thread per rank
 };
 
 struct CpuOptions {
-  int threads = 1;  // of torch, per rank
+  int threads = 1;  // torch's threads per rank
   int samples = 20; // steps that are measured
   Clock clock = Clock::Wall;
 };
 
-/// The calls, kernels, updates, copies and times of the step, all of whose ranks run at the same
-/// time, each on a thread of this process. An error names the rank's failure.
+/// Measures the step's calls, kernels, updates, copies and parts. All ranks run at the same time,
+/// each on a thread of this process. An error names the failure of a rank.
 llvm::Expected<cost::Profile> profileOnCpus(const PlannedStep &step, const CpuOptions &options);
 
-/// The same on the first device of `backend`, as rank 0 of the step's ranks; collectives copy what
-/// the others would send. `samples`: steps that are measured.
+/// The same on the first device of `backend`, as rank 0 of the step's ranks; collectives copy the
+/// bytes that other ranks would send. `samples`: number of measured steps.
 llvm::Expected<cost::Profile> profileOnDevice(const PlannedStep &step, rt::DeviceBackend &backend,
                                               int samples);
 

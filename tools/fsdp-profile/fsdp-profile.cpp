@@ -1,4 +1,4 @@
-//===- fsdp-profile.cpp - Measures what a step's operations cost -----------===//
+//===- fsdp-profile.cpp - Measures durations of a step's operations --------===//
 
 #include "../FatalErrors.h"
 #include "../FusionFlag.h"
@@ -51,7 +51,7 @@ static std::string milliseconds(double durationNs) {
   return llvm::formatv("{0:f3} ms", durationNs / 1e6);
 }
 
-/// Opens the library of --device cuda and says which GPU it is.
+/// Opens the backend library of --device cuda and finds the GPU's name and roofline.
 static llvm::Expected<Gpu> openGpu(const Options &options) {
   auto refused = [](const rt::Status &status) { return llvm::createStringError(status.message()); };
   rt::Result<rt::DeviceBackend *> backend = rt::loadDeviceBackend("cuda");
@@ -110,8 +110,9 @@ static void printParts(const cost::Profile &profile) {
                << milliseconds(parts.collectivesNs) << '\n';
 }
 
-/// Adds the calls that the step has without kernels only: a search tries that form too, where
-/// kernels do not fit a cap. A step that cannot run so, for lack of memory, stays without them.
+/// Adds measurements of the calls that occur only in the step without kernels: a search tries that
+/// form, too, where the step with kernels does not fit a cap. If the step without kernels cannot
+/// run, for lack of memory, prints a warning and adds nothing.
 static void addCallsWithoutKernels(cost::Profile &profile, mlir::ModuleOp module,
                                    const std::optional<Gpu> &gpu, const Options &options) {
   llvm::Expected<profile::PlannedStep> step =
@@ -163,7 +164,7 @@ static int profileStep(const Options &options) {
     profile->source = profile::describeVersions();
     printParts(*profile);
     const bool isFusedHere = step->hasKernels() && !profile::hasKernels(module);
-    step.reset(); // two steps may need more memory than there is
+    step.reset(); // the memory may not hold two steps
     if (isFusedHere)
       addCallsWithoutKernels(*profile, module, gpu, options);
     cost::writeProfile(*profile, os);
@@ -172,7 +173,7 @@ static int profileStep(const Options &options) {
   return error ? fail(std::move(error)) : 0;
 }
 
-/// Who the ranks are, from the flags and what a launcher says.
+/// Decides on the ranks and the communicator, from flags and the launcher's environment.
 static llvm::Expected<profile::CollectiveOptions> decideRanks(const Options &options) {
   auto get = [](const char *name) -> const char * { return std::getenv(name); };
   auto environment = rt::readLaunchEnvironment(get);
@@ -229,7 +230,7 @@ static int profileCollectives(const Options &options) {
   return error ? fail(std::move(error)) : 0;
 }
 
-/// Flags that say something of a GPU, or of CPUs, while the other one is measured.
+/// Refuses flags for GPUs when CPUs are measured, and the other way round.
 static llvm::Error checkDeviceFlags(const CLI::App &app, const Options &options) {
   if (options.device == "cuda") {
     for (const char *flag : {"--threads", "--clock"})
@@ -247,56 +248,62 @@ static llvm::Error checkDeviceFlags(const CLI::App &app, const Options &options)
 
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-profile");
-  // A rank that dies closes its pipes and sockets: an error to report, not a reason to die.
+  // A rank that dies closes its pipes and sockets. Writes to them are then errors to report, not
+  // signals that end this process.
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Measures what the operations of a step, or collectives, cost on this machine.",
+  CLI::App app("Measures the durations of a step's operations, or of collectives, on this machine.",
                "fsdp-profile");
   app.set_version_flag("--version", getVersion("fsdp-profile"));
   Options options;
-  auto *input = app.add_option("STEP", options.input,
-                               "Step of any phase, text or bytecode; - is standard input");
+  auto *input =
+      app.add_option("STEP", options.input,
+                     "Module of a step in any phase, text or bytecode; - is standard input");
   app.add_option("-o,--output", options.output, "JSON file to write; - is standard output")
       ->required();
   CLI::Option *collectives =
       app.add_flag("--collectives", options.collectives, "Measure collectives instead of a step")
           ->excludes(input);
   app.add_option("--ranks", options.ranks,
-                 "Ranks of the step (default: its own; 1 for a captured step), or of the "
-                 "collectives (default: those that a launcher has started)")
+                 "Number of ranks of the step (default: its own; 1 for a captured step), or of the "
+                 "collectives (default: the launcher's)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--communicator", options.communicator,
-                 "Between CPUs. shm: processes of this host (default); local: threads of this "
-                 "process; gloo: processes of several hosts, which a launcher starts")
+                 "Communicator of CPUs: shm: processes on this host (default); local: threads of "
+                 "this process; gloo: processes on several hosts, which a launcher starts")
       ->check(CLI::IsMember({"shm", "local", "gloo"}))
       ->needs(collectives);
-  app.add_option("--device", options.device,
-                 "cpu, or cuda: a step runs on the first GPU, collectives between one per rank")
+  app.add_option(
+         "--device", options.device,
+         "cpu, or cuda: a step runs on the first GPU, collectives run between one GPU per rank")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--roofline", options.roofline,
-                 "Device whose roofline completes the profile (default: that of the GPU's name)")
+  app.add_option(
+         "--roofline", options.roofline,
+         "Device whose roofline predicts what the profile lacks (default: found by the GPU's name)")
       ->excludes(collectives);
   app.add_option("--threads", options.threads, "Threads of torch, per rank")
       ->check(CLI::Range(1, 1024))
       ->excludes(collectives)
       ->capture_default_str();
   app.add_option("--clock", options.clock,
-                 "wall, or cpu: the time that the thread runs, where other programs run too")
+                 "wall: elapsed time; cpu: CPU time of the thread, for a machine on which other "
+                 "programs run")
       ->check(CLI::IsMember({"wall", "cpu"}))
       ->excludes(collectives)
       ->capture_default_str();
-  app.add_option("--load-library", options.libraries,
-                 "Shared library that registers operators of the step that torch does not have; "
-                 "once for each")
+  app.add_option(
+         "--load-library", options.libraries,
+         "Shared library of operators that the step uses and torch lacks; once for each library")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile)
       ->excludes(collectives);
   addFusionFlag(app, options.fusion,
-                "Which elementwise operators of a step without kernels become generated ones: off, "
-                "exact, fast, or auto: of captured and sharded steps those of fsdpc. The operators "
-                "that kernels stand for are measured by themselves, too")
+                "Elementwise operators that become generated kernels, in a step without kernels: "
+                "off, exact, fast, or auto: as fsdpc decides for captured and sharded steps, off "
+                "for others. The operators inside kernels are measured by themselves, too")
       ->excludes(collectives);
-  app.add_option("--samples", options.samples, "Measured steps, or collectives of each size")
+  app.add_option("--samples", options.samples,
+                 "Number of measured steps, or of collectives of each size")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

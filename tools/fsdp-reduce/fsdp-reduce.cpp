@@ -1,4 +1,4 @@
-//===- fsdp-reduce.cpp - Make a failing step small -------------------------===//
+//===- fsdp-reduce.cpp - Reduces a failing step ---------------------------===//
 
 #include "../FatalErrors.h"
 #include "../LlvmOptions.h"
@@ -19,11 +19,11 @@
 
 namespace {
 
-/// The arguments with another output, since MLIR's reducer empties its output before it reads its
-/// input.
+/// The arguments with a temporary file as output, since MLIR's reducer empties its output before it
+/// reads its input.
 struct Redirected {
   std::vector<std::string> texts;
-  std::vector<std::string> files; // arguments that are no options
+  std::vector<std::string> files; // positional arguments
   std::string output = "-";
 };
 

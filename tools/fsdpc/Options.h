@@ -1,4 +1,4 @@
-//===- Options.h - What fsdpc is asked for -----------------------*- C++ -*-===//
+//===- Options.h - Command-line options of fsdpc -----------------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_FSDPC_OPTIONS_H
 #define FSDP_TOOLS_FSDPC_OPTIONS_H
@@ -18,9 +18,9 @@ struct Options {
                                                              decisionLog;
   std::string shardPlacement, offloadPolicy;
   Transport transport = Transport::Kernels;
-  std::vector<std::string> meshes = {""}; // "": as the file says
+  std::vector<std::string> meshes = {""}; // "": the YAML file's
   std::string offloadOptimizer = "none", offloadActivations = "none", reduceDtype;
-  int64_t microbatches = 0; // 0: as the file says
+  int64_t microbatches = 0; // 0: the YAML file's
   std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward,
       splitRoot;
   FusionChoice fusion = FusionChoice::Auto;
@@ -34,10 +34,10 @@ struct Options {
   bool quiet = false;
 };
 
-/// A file of --save-temps.
+/// The path of `file` in the folder of --save-temps.
 std::string inTemps(const Options &options, llvm::StringRef file);
 
-/// Of the names of modules that are kept for a mesh: "" of the first one.
+/// Prefix of the files that --save-temps keeps for a mesh; "" for the first mesh.
 std::string getPrefix(size_t mesh);
 
 OffloadChoices getOffload(const Options &options);

@@ -1,4 +1,4 @@
-//===- ProgramSteps.cpp - The steps of a program, as flags say ------------===//
+//===- ProgramSteps.cpp - The steps of a program, from flags --------------===//
 
 #include "ProgramSteps.h"
 
@@ -14,21 +14,19 @@ static bool isExportedFile(llvm::StringRef path) { return path.ends_with(".pt2")
 
 void ProgramFlags::addTo(CLI::App &app) {
   app.add_option("--also-model", alsoModels,
-                 "also compile the training step of this .pt2, the same model exported with inputs "
-                 "of another shape, over the same state; once for each shape")
+                 "also compile the training step of this .pt2 file: the same model, exported with "
+                 "inputs of another shape. All steps share one state; once for each shape")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
   app.add_option("--also-inputs", alsoInputs,
-                 "also compile the training step of a scripted MODEL with inputs of another shape, "
-                 "'NAME:DTYPE[DIMS] ...', as "
-                 "for --input; once for each further shape")
+                 "also compile the training step of a TorchScript MODEL with inputs of another "
+                 "shape, 'NAME:DTYPE[DIMS] ...', as for --input; once for each further shape")
       ->allow_extra_args(false)
       ->delimiter('\0');
-  app.add_option(
-         "--eval-model", evalModels,
-         "also compile the forward of this model, as an evaluation over the same state: the "
-         "TorchScript file, whose modules are set to eval(), for each shape of MODEL; or a .pt2 "
-         "exported in that mode, once for each shape of samples")
+  app.add_option("--eval-model", evalModels,
+                 "also compile the forward of this model as an evaluation with the same state: the "
+                 "TorchScript file, whose modules are set to eval(), for each shape of MODEL; or a "
+                 ".pt2 file exported in eval mode, once for each shape of samples")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
 }
@@ -85,7 +83,7 @@ ProgramFlags::getSteps(const frontend::CaptureOptions &first) const {
       return llvm::createStringError("--eval-model " + path +
                                      ": a TorchScript file is evaluated with every shape of MODEL; "
                                      "name it alone");
-    // A .pt2 file has its shape.
+    // A .pt2 file has its own shapes.
     addEvaluation(path, numEvaluations == 0 ? first.inputs : std::vector<frontend::InputSpec>());
     if (!isExportedFile(path))
       for (const std::vector<frontend::InputSpec> &own : *inputs)
@@ -94,7 +92,7 @@ ProgramFlags::getSteps(const frontend::CaptureOptions &first) const {
   return steps;
 }
 
-/// By flag.
+/// One list of inputs for each --also-inputs.
 llvm::Expected<std::vector<std::vector<frontend::InputSpec>>>
 ProgramFlags::parseAlsoInputs() const {
   std::vector<std::vector<frontend::InputSpec>> inputs;

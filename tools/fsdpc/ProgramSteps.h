@@ -1,4 +1,4 @@
-//===- ProgramSteps.h - The steps of a program, as flags say -----*- C++ -*-===//
+//===- ProgramSteps.h - The steps of a program, from flags -------*- C++ -*-===//
 
 #ifndef FSDP_TOOLS_FSDPC_PROGRAMSTEPS_H
 #define FSDP_TOOLS_FSDPC_PROGRAMSTEPS_H
@@ -12,26 +12,25 @@ class App;
 
 namespace fsdp {
 
-/// A step that is captured.
+/// A step to capture.
 struct ProgramStep {
   frontend::CaptureOptions capture;
-  /// Of the names of its modules that --save-temps keeps: "", "step_2.", "evaluate.",
-  /// "evaluate_2.".
+  /// Prefix of the step's files under --save-temps: "", "step_2.", "evaluate.", "evaluate_2.".
   std::string prefix;
-  /// The flag that asks for it, with its value, for errors; "" for MODEL itself.
+  /// The flag that asks for the step, with its value, for error messages; "" for MODEL itself.
   std::string source;
 };
 
-/// --also-model, --also-inputs, --eval-model: the steps beside MODEL's.
+/// --also-model, --also-inputs and --eval-model: further steps beside MODEL's.
 class ProgramFlags {
 public:
   /// Adds the flags to the application; this object must outlive its parsing.
   void addTo(CLI::App &app);
 
-  /// The steps in the program's order, of which `first` is MODEL's. Errors quote the flag.
+  /// The steps in the program's order. The first one is MODEL's, `first`. Errors quote the flag.
   llvm::Expected<std::vector<ProgramStep>> getSteps(const frontend::CaptureOptions &first) const;
 
-  /// The models, with their flags.
+  /// Paths of the models, with the flags that name them.
   std::vector<NamedPath> getFiles() const;
 
   bool hasSeveralShapes() const { return !alsoModels.empty() || !alsoInputs.empty(); }

@@ -12,7 +12,7 @@
 
 namespace fsdp {
 
-/// What is being done, for progress lines and errors, which go to stderr.
+/// The current stage of the compilation. Prints progress lines and errors, to stderr.
 class Stage {
 public:
   explicit Stage(bool quiet) : quiet(quiet) {}
@@ -20,7 +20,7 @@ public:
   void begin(llvm::StringRef stageName);
   /// A progress line with the time since begin(), unless quiet.
   void end(const llvm::Twine &outcome);
-  /// A line on what a user may not expect, quiet or not.
+  /// Prints a note, also with --quiet: about an outcome that a user may not expect.
   void note(const llvm::Twine &text);
   /// Prints the error; yields the exit code.
   int fail(const llvm::Twine &reason);
@@ -32,11 +32,11 @@ private:
   std::chrono::steady_clock::time_point started;
 };
 
-/// Ends a stage where the verifier of its phase has passed, and keeps the module if asked to.
+/// Ends a stage when the verifier of its phase has passed, and saves the module under --save-temps.
 class Progress : public mlir::PassInstrumentation {
 public:
-  /// `saveTemps`: the folder for modules, or empty; `prefix`: of their names. The others outlive
-  /// the instrumentation.
+  /// `saveTemps`: the folder for modules, or empty; `prefix`: prefix of their file names. `stage`
+  /// and `saveTemps` must outlive the instrumentation.
   Progress(Stage &stage, const std::string &saveTemps, std::string prefix)
       : stage(stage), saveTemps(saveTemps), prefix(std::move(prefix)) {}
 
@@ -45,7 +45,7 @@ public:
 
   /// The pass that failed, if one did.
   std::string failedPass;
-  /// What went wrong while intermediate modules were written.
+  /// Errors of writing intermediate modules.
   llvm::Error saveErrors = llvm::Error::success();
 
 private:
@@ -54,7 +54,7 @@ private:
   const std::string prefix;
 };
 
-/// Prints the compiler's diagnostics as lines of fsdpc.
+/// Prints a diagnostic of the compiler as a line of fsdpc.
 void printDiagnostic(mlir::Diagnostic &diagnostic);
 
 } // namespace fsdp

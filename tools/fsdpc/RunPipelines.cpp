@@ -35,7 +35,8 @@ ScheduleChoice fsdp::getSchedule(const Options &options) {
                                       : ScheduleChoice::Fsdp2;
 }
 
-/// Runs what `build` adds to a pass manager. `prefix`: of the names of kept modules.
+/// Runs the passes that `build` adds to a pass manager. `prefix`: prefix of the files under
+/// --save-temps.
 static int runPasses(ModuleOp module, const Options &options, Stage &stage,
                      const std::string &prefix, llvm::function_ref<void(OpPassManager &)> build) {
   PassManager manager(module.getContext());
@@ -52,7 +53,7 @@ static int runPasses(ModuleOp module, const Options &options, Stage &stage,
   return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
 }
 
-/// How state is sharded: of all steps alike.
+/// Sets the options of how state is sharded, which all steps share.
 static void setSharding(const Options &options, PipelineOptions &pipeline) {
   pipeline.config = options.config;
   pipeline.reshardAfterForward = options.reshardAfterForward;
@@ -66,7 +67,7 @@ static void setSharding(const Options &options, PipelineOptions &pipeline) {
   pipeline.splitsRoot = getSchedule(options) != ScheduleChoice::Fsdp2;
 }
 
-/// What is a training step's alone; an evaluation has FSDP2's order.
+/// Sets the options that only a training step has; an evaluation has FSDP2's order.
 static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.microbatches = options.microbatches;
   pipeline.microbatchLoss = options.microbatchLoss;
@@ -74,7 +75,8 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.stages = options.stages;
   pipeline.gradientSync = options.gradientSync;
   pipeline.reshardAfterBackward = options.reshardAfterBackward;
-  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
+  // The flag is checked, so this succeeds.
+  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute);
   pipeline.offloadOptimizer = getOffload(options).optimizer;
   pipeline.offloadActivations = getOffload(options).activations;
   pipeline.schedule = getSchedule(options);
@@ -90,7 +92,8 @@ std::string fsdp::getPrefix(size_t mesh) {
   return mesh == 0 ? "" : "mesh_" + std::to_string(mesh + 1) + ".";
 }
 
-/// captured -> planned; of a program only to scheduled.
+/// Brings a captured step to the phase planned, or to scheduled if it is part of a program of
+/// several steps.
 static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram, size_t mesh,
                        const Options &options, Stage &stage) {
   stage.begin(step.capture.isEvaluation ? "evaluate" : "shard");
@@ -101,7 +104,7 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
     pipeline.recompute = RecomputePolicy::None;
   else
     setTraining(options, pipeline);
-  // No search decides in an evaluation.
+  // An evaluation is not searched for, so nothing would resolve transport auto.
   if (!step.capture.isEvaluation || options.transport != Transport::Auto)
     pipeline.transport = options.transport;
   if (step.source.empty() && mesh == 0)
@@ -128,8 +131,8 @@ static size_t countStatesOnHost(ModuleOp step) {
                         [](GroupOp group) { return group.isStateOnHost(); });
 }
 
-/// The steps with `offload-optimizer=auto`: where optimizer state lies is one decision, so that a
-/// shape that needs it on the host decides for all.
+/// Runs the steps with `offload-optimizer=auto`. All steps share the optimizer state, so if one
+/// shape needs it on the host, it is there for all.
 static int runDeciding(MutableArrayRef<OwningOpRef<ModuleOp>> modules, ArrayRef<ProgramStep> steps,
                        size_t mesh, const Options &options, Stage &stage) {
   SmallVector<OwningOpRef<ModuleOp>> captured;

@@ -10,8 +10,8 @@
 
 namespace fsdp {
 
-/// captured -> planned, on one mesh of the options. `modules`: the captured steps, which are
-/// changed. Null: an error has been told of.
+/// Brings the captured steps `modules` to the phase planned, on one mesh of the options. Changes
+/// `modules`. Returns null if it has printed an error.
 mlir::OwningOpRef<mlir::ModuleOp> planFor(size_t mesh,
                                           std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules,
                                           llvm::ArrayRef<ProgramStep> steps, const Options &options,

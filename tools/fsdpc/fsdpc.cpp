@@ -32,7 +32,8 @@
 
 using namespace mlir;
 
-/// Why a run could not tell these meshes apart, if it could not.
+/// An error text if two meshes have equally many ranks: a run chooses its mesh by the number of
+/// ranks.
 static std::optional<std::string> findEqualRanks(ArrayRef<std::vector<fsdp::PlanTables>> programs,
                                                  const fsdp::Options &options) {
   for (size_t i = 0; i < programs.size(); ++i)
@@ -44,7 +45,7 @@ static std::optional<std::string> findEqualRanks(ArrayRef<std::vector<fsdp::Plan
   return std::nullopt;
 }
 
-/// `modules`: planned, one for each mesh.
+/// Compiles and links `modules`: one planned module for each mesh.
 static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const fsdp::Options &options,
                    fsdp::Stage &stage) {
   stage.begin("compile");
@@ -85,7 +86,8 @@ static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const fsdp::Options 
   return 0;
 }
 
-/// Puts the weights in place, which were written while the compilation could still fail.
+/// Moves the weights file into place. It was written to a temporary file while the compilation
+/// could still fail.
 static int finishWeights(fsdp::OutputFile &file, const fsdp::Options &options, fsdp::Stage &stage) {
   stage.begin("weights");
   bool isRegular = !file.isDirect();
@@ -111,8 +113,8 @@ static int writeDecisions(ModuleOp module, const fsdp::Options &options, fsdp::S
   return error ? stage.fail(std::move(error)) : 0;
 }
 
-/// Why these files cannot be together, if they cannot. The kept weights may be a link to the
-/// weights, or these themselves.
+/// An error text if an output would overwrite an input or another output. The copy of the weights
+/// under --save-temps may be a link to the weights, or the same file.
 static std::optional<std::string> findFileClash(const fsdp::Options &options,
                                                 ArrayRef<fsdp::ProgramStep> steps) {
   std::vector<fsdp::NamedPath> outputs = {{"-o", options.output},
@@ -143,8 +145,8 @@ static std::optional<std::string> findFileClash(const fsdp::Options &options,
   return fsdp::findClash(inputs, outputs);
 }
 
-/// A param_dtype of the config file holds for the capture, too, unless the flag says another one. A
-/// .pt2 file has its dtypes: the pipeline checks them.
+/// The config file's param_dtype applies to the capture, too, unless the flag says otherwise. A
+/// .pt2 file has its own dtypes, which the pipeline checks.
 static llvm::Error takeParamDtype(fsdp::Options &options) {
   bool isExported = llvm::StringRef(options.capture.getModel()).ends_with(".pt2");
   if (isExported || options.config.empty())
@@ -167,7 +169,7 @@ static llvm::Error takeParamDtype(fsdp::Options &options) {
   return llvm::Error::success();
 }
 
-/// Captures a step, tells of it, and keeps it where asked to.
+/// Captures a step, prints a progress line, and saves the module under --save-temps.
 static llvm::Expected<fsdp::frontend::CapturedStep>
 capture(const fsdp::ProgramStep &asked, const fsdp::Options &options, fsdp::OutputFile *weights,
         MLIRContext &context, fsdp::Stage &stage) {
@@ -257,7 +259,7 @@ static int run(fsdp::Options &options) {
   return 0;
 }
 
-/// Refuses what the chosen schedule would not look at.
+/// Refuses flags that have no effect with the chosen schedule.
 static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) {
   const fsdp::OffloadChoices offload = fsdp::getOffload(options);
   for (auto [flag, policy] : {std::pair("--offload-optimizer", offload.optimizer),
@@ -283,117 +285,116 @@ static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) 
 
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdpc");
-  CLI::App app("Compiles a PyTorch model to a native training binary: captures one training step, "
-               "shards and schedules it as FSDP2 does, plans its memory, links it.",
-               "fsdpc");
+  CLI::App app(
+      "Compiles a PyTorch model to a native training binary: captures one training step, shards "
+      "and schedules it as FSDP2 does, plans its memory, links it. Defaults are in parentheses.",
+      "fsdpc");
   app.set_version_flag("--version", fsdp::getVersion("fsdpc"));
   fsdp::Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
   options.capture.addTo(app);
   options.program.addTo(app);
-  app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
+  app.add_option("--config", options.config,
+                 "YAML file with mesh, groups and layout, in FSDP2's terms")
       ->check(CLI::ExistingFile);
   app.add_option("--mesh", options.meshes,
-                 "device mesh, as dp=4 or replicate=2,shard=4 (dp=1). Once for each mesh on which "
-                 "the binary is to run: a run is of the one with as many ranks as it has")
+                 "device mesh, as dp=4 or replicate=2,shard=4 (dp=1). Give one for each mesh that "
+                 "the binary supports: a run takes the one with its number of ranks")
       ->allow_extra_args(false)
       ->default_str("");
-  app.add_option(
-         "--reshard-after-forward", options.reshardAfterForward,
-         "true, false, none: as true, but the root group stays; auto: as --schedule decides; or a "
-         "number of ranks that together keep the parameters (none; auto with --schedule auto or "
-         "asap)")
+  app.add_option("--reshard-after-forward", options.reshardAfterForward,
+                 "true; false; none: true for all groups but the root, which stays gathered; auto: "
+                 "--schedule decides; or a number of ranks that together keep one copy of the "
+                 "parameters (none; auto with --schedule auto or asap)")
       ->check(CLI::IsMember({"true", "false", "none", "auto"}) | CLI::Number);
-  app.add_option("--layout", options.layout, "flat, or per-param: FSDP2's (flat)")
+  app.add_option("--layout", options.layout, "flat, or per-param, which is FSDP2's (flat)")
       ->check(CLI::IsMember({"flat", "per-param"}));
   app.add_option("--shard-placement", options.shardPlacement,
-                 "on which dimension per-param cuts parameters: a number, or largest for the "
-                 "largest that the ranks divide (0)")
+                 "dimension on which the per-param layout shards parameters: a number, or largest: "
+                 "the largest dimension that the number of ranks divides (0)")
       ->check(CLI::IsMember({"largest"}) | CLI::Number);
   app.add_option("--prefetch", options.prefetch,
-                 "fsdp2: its implicit backward prefetch, or none "
-                 "(fsdp2)")
+                 "fsdp2: FSDP2's implicit backward prefetch; or none (fsdp2)")
       ->check(CLI::IsMember({"fsdp2", "none"}));
   app.add_option("--reduce-dtype", options.reduceDtype,
-                 "in which gradients are reduced: float32, bfloat16 or float16 (--param-dtype; "
-                 "without that "
-                 "the parameters')")
+                 "dtype in which gradients are reduced: float32, bfloat16 or float16 "
+                 "(--param-dtype, else the parameters' dtype)")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app.add_option(
-         "--microbatches", options.microbatches,
-         "forwards and backwards of a step, each on a batch of its own; their gradients are "
-         "added up (1)")
+  app.add_option("--microbatches", options.microbatches,
+                 "microbatches of a step: each runs forward and backward on its own batch, and "
+                 "their gradients are added up (1)")
       ->check(CLI::PositiveNumber);
   app.add_option("--microbatch-loss", options.microbatchLoss,
-                 "mean: the loss of each microbatch is divided by their number; or sum (mean)")
+                 "mean: the loss of each microbatch is divided by the number of microbatches; sum: "
+                 "it is not (mean)")
       ->check(CLI::IsMember({"mean", "sum"}));
-  app.add_option("--split-root", options.splitRoot,
-                 "true: what the root holds before, between and behind the other groups are groups "
-                 "of their own; false: one group, as FSDP2's (true with --schedule auto or asap)")
+  app.add_option(
+         "--split-root", options.splitRoot,
+         "true: the root's parameters before, between and after the other groups form groups of "
+         "their own; false: one root group, as in FSDP2 (true with --schedule auto or asap)")
       ->check(CLI::IsMember({"true", "false"}));
   app.add_option("--microbatch-order", options.microbatchOrder,
                  "sequential: one microbatch after another; or 1f1b: the forwards and backwards of "
                  "--stages are interleaved (sequential)")
       ->check(CLI::IsMember({"sequential", "1f1b"}));
   app.add_option("--stages", options.stages,
-                 "with --microbatch-order 1f1b: the modules with which stages begin, or patterns, "
-                 "with commas: 'embed,layers.4'");
+                 "with --microbatch-order 1f1b: the first module of each stage, as names or "
+                 "patterns separated by commas: 'embed,layers.4'");
   app.add_option("--gradient-sync", options.gradientSync,
-                 "after which microbatches gradients are reduced: each, last, or reduce_scatter: "
-                 "each over the shards, the last over the replicas, too (each)")
+                 "microbatches after which gradients are reduced: each; last; or reduce_scatter: "
+                 "over the shards after each one, over the replicas after the last one (each)")
       ->check(CLI::IsMember({"each", "reduce_scatter", "last"}));
   app.add_option("--reshard-after-backward", options.reshardAfterBackward,
                  "false: parameters stay gathered between microbatches (true)")
       ->check(CLI::IsMember({"true", "false"}));
-  app.add_option(
-         "--recompute", options.recompute,
-         "cheap: the backward computes again what costs about as much to compute as to read, "
-         "and nothing of it is kept; selected: also all of every block but products and attention; "
-         "full: all but what enters a block; none: nothing; auto: cheap, and with --schedule auto "
-         "or asap what is fastest and fits the memory cap, or the device. The bits are the same")
+  app.add_option("--recompute", options.recompute,
+                 "what the backward computes again instead of keeping it. cheap: results that cost "
+                 "about as much to compute as to read; selected: also all of each block but matrix "
+                 "products and attention; full: all of each block but its inputs; none: nothing; "
+                 "auto: cheap, or with --schedule auto or asap the fastest choice that fits the "
+                 "memory cap, or the device. Results are bitwise the same")
       ->check(CLI::IsMember({"auto", "cheap", "selected", "full", "none"}))
       ->capture_default_str();
-  app.add_option("--offload-policy", options.offloadPolicy,
-                 "cpu: parameters and optimizer state lie in the host's memory between their uses, "
-                 "as with FSDP2's CPUOffloadPolicy; none (none). The bits are the same")
-      ->check(CLI::IsMember({"none", "cpu"}));
   app.add_option(
-         "--offload-optimizer", options.offloadOptimizer,
-         "which groups keep their optimizer state in the host's memory between updates: none (but "
-         "those that say so in the YAML file), all, or auto: all, if --schedule auto or asap finds "
-         "nothing that fits --memory-cap without. The bits are the same")
+         "--offload-policy", options.offloadPolicy,
+         "cpu: parameters and optimizer state are in host memory between their uses, as with "
+         "FSDP2's CPUOffloadPolicy; none: on the device (none). Results are bitwise the same")
+      ->check(CLI::IsMember({"none", "cpu"}));
+  app.add_option("--offload-optimizer", options.offloadOptimizer,
+                 "groups whose optimizer state is in host memory between updates: none: only those "
+                 "for which the YAML file asks; all; auto: all, if --schedule auto or asap finds "
+                 "no other schedule that fits --memory-cap. Results are bitwise the same")
       ->check(CLI::IsMember({"none", "auto", "all"}))
       ->capture_default_str();
-  app.add_option(
-         "--offload-activations", options.offloadActivations,
-         "which blocks keep what their forward keeps for the backward in the host's memory: none "
-         "(but those that say so in the YAML file), all, or auto: as many as --schedule auto or "
-         "asap finds to be faster under --memory-cap than to recompute it. The bits are the same "
-         "without --fusion fast")
+  app.add_option("--offload-activations", options.offloadActivations,
+                 "blocks whose activations wait for the backward in host memory: none: only those "
+                 "for which the YAML file asks; all; auto: those for which --schedule auto or asap "
+                 "finds this faster than recomputation under --memory-cap. Results are bitwise the "
+                 "same, except with --fusion fast")
       ->check(CLI::IsMember({"none", "auto", "all"}))
       ->capture_default_str();
   fsdp::addFusionFlag(
       app, options.fusion,
-      "which elementwise operators become generated kernels: off: none; exact: those whose "
-      "kernels give the bits of torch's operators; fast: also others, which compute in fp32 and "
-      "round once; auto: fast with --target cuda, exact for CPUs");
-  app.add_option(
-         "--schedule", options.schedule,
-         "fsdp2: eager FSDP2's order; auto: a search for the least predicted step time that "
-         "fits the memory cap; asap: as soon as memory allows; the bits are the same")
+      "elementwise operators that become generated kernels: off: none; exact: those whose kernels "
+      "give the bits of torch's operators; fast: more operators, in kernels that compute in fp32 "
+      "and round once; auto: fast with --target cuda, exact for CPUs");
+  app.add_option("--schedule", options.schedule,
+                 "fsdp2: eager FSDP2's order; auto: a search for the least predicted step time "
+                 "that fits the memory cap; asap: each collective starts as soon as memory allows. "
+                 "Results are bitwise the same")
       ->check(CLI::IsMember({"fsdp2", "asap", "auto"}))
       ->capture_default_str();
-  fsdp::addSizeFlag(
-      app, "--memory-cap", options.memoryCap,
-      "bytes that the step may need on a rank: 80000000, 70GiB; what needs more is refused");
+  fsdp::addSizeFlag(app, "--memory-cap", options.memoryCap,
+                    "bytes that a step may need on one rank, as 80000000 or 70GiB; a step that "
+                    "needs more is refused");
   fsdp::addTransportFlag(app, options.transport);
   fsdp::addCostFlags(app, options.costs);
   app.add_flag("!--no-buckets", options.buckets, "never issue several collectives in one launch");
   fsdp::addSizeFlag(
       app, "--max-bucket-size", options.maxBucketSize,
-      "the most bytes that one launch of several collectives may move: 1GiB (no limit)");
+      "upper limit on the bytes of one launch of several collectives, as 1GiB (no limit)");
   app.add_option("--seed", options.seed, "seed of the search")->capture_default_str();
-  app.add_option("--budget", options.budget, "simulations that the search may take")
+  app.add_option("--budget", options.budget, "number of simulations that the search may run")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--save-temps", options.saveTemps,
@@ -402,19 +403,19 @@ int main(int argc, char **argv) {
   app.add_option("--fsdp-report", options.report,
                  "write events and collectives of MODEL's step here (JSON)");
   app.add_option("--log-decisions", options.decisionLog,
-                 "write what was decided of each group on the first mesh here, and why, and the "
-                 "order of events; - is standard output");
+                 "write the decisions on each group of the first mesh here, with their reasons, "
+                 "and the order of events; - is standard output");
   app.add_option("--weights", options.weights,
                  "write the model's initial weights here (OUT.safetensors)");
   app.add_option("--linker", options.link.linker,
                  "C++ compiler driver that links (the one that built this tool)");
   app.add_option("--runtime-dir", options.link.runtimeDir, "folder of libfsdp_runtime.so")
       ->capture_default_str();
-  app.add_option("--rpath", options.link.searchPath,
-                 "where the binary looks for libraries behind its own folder and the folder lib "
-                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
-                 "the binary's folder)");
-  app.add_flag("--quiet", options.quiet, "prints notes and errors only");
+  app.add_option(
+      "--rpath", options.link.searchPath,
+      "where the binary looks for libraries after its own folder and the folder lib beside it: "
+      "FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, relative to the binary's folder)");
+  app.add_flag("--quiet", options.quiet, "print notes and errors only");
   app.add_option("-o,--output", options.output, "the training binary")->required();
   try {
     app.parse(argc, argv);

@@ -5,8 +5,8 @@
     tools/fuzz/coverage.py --build build/fuzz --tools build/release --runs 20000
     tools/fuzz/coverage.py --build build/fuzz --tools build/release --targets modules --input crash-1234
 
-The tools of another build make the seeds. A finding is a crash, a report of a sanitizer, or a run of more than 20 s; its
-input is kept in the folder that --keep names. Exit status: 0 none, 1 findings.
+The tools of another build make the seeds. A finding is a crash, a sanitizer report, or a run of more than 20 s; its
+input is kept in the folder of --keep. Exit status: 0 none, 1 findings.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import zipfile
 
 import formats
 
-#: For each target the formats whose seeds it begins with.
+#: For each target, the formats whose seeds it begins with.
 TARGETS = {
     "modules": ("captured", "sharded", "scheduled", "planned"),
     "bytecode": ("bytecode",),
@@ -35,17 +35,18 @@ TARGETS = {
 PLANNED_PROGRAM = """mesh: {replicate: 2, shard: 2}
 optimizer: {name: adamw, lr: 1.0e-3, clip_grad_norm: 1.0, groups: [{max_dims: 1, weight_decay: 0.0}]}
 """
-#: MLIR's reader of bytecode does not survive every damaged file (docs/files.md), which is no finding of ours.
+#: MLIR's bytecode reader crashes on some damaged files (docs/files.md), which is not a defect of this
+#: project.
 BY_DEFAULT = [target for target in TARGETS if target != "bytecode"]
-#: Those whose binary has another name.
+#: Targets whose binary has another name.
 BINARIES = {"bytecode": "modules"}
-#: Of tokens that mutations insert: text of modules and of YAML.
+#: Patterns of tokens that mutations insert.
 WORDS = {"checkpoint": r'"[a-z_0-9]+"', "modules": r"[@%#!]?[A-Za-z_][A-Za-z0-9_.]*", "config": r"[A-Za-z_]+", "programs": r'"[A-Za-z_.]+"'}
 PROGRAM = "models/model.json"
 
 
 def read_program(archive):
-    """The program's record of a .pt2 file; the folder before it is the archive's name."""
+    """The program's record in a .pt2 file; its folder is the archive's name."""
     with zipfile.ZipFile(archive) as records:
         return next(records.read(name) for name in records.namelist() if name.endswith(PROGRAM))
 
@@ -70,7 +71,7 @@ def make_corpus(target, by_name, folder):
     if target == "checkpoint":
         form = by_name["checkpoint"]
         seeds = [seed for seed, place in zip(form.seeds, form.places) if place.endswith("checkpoint.json")]
-    if target != "programs":  # whose inputs are records of archives
+    if target != "programs":  # the target programs takes records of archives
         seeds += [file.read_bytes() for name in TARGETS[target] for file in formats.kept_files(by_name[name])]
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
@@ -85,7 +86,7 @@ def make_corpus(target, by_name, folder):
 
 
 def run_target(options, target, folder, by_name, programs):
-    """(runs, findings) of one target; its output is printed where it found something."""
+    """(runs, findings) of one target; its output is printed if it has findings."""
     corpus, words = make_corpus(target, by_name, folder)
     options.keep.mkdir(parents=True, exist_ok=True)
     environment = dict(
@@ -113,15 +114,15 @@ def run_target(options, target, folder, by_name, programs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="of the preset fuzz")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder of the preset fuzz")
     parser.add_argument("--tools", type=pathlib.Path, required=True, help="build whose tools make the seeds")
-    parser.add_argument("--python", default=sys.executable, help="with torch, to make the models")
-    parser.add_argument("--targets", default=",".join(BY_DEFAULT), help="only these, between commas. Default: %(default)s")
-    parser.add_argument("--runs", type=int, default=20000, help="of each target")
-    parser.add_argument("--seconds", type=int, default=0, help="at most, of each target; 0: any")
+    parser.add_argument("--python", default=sys.executable, help="Python with torch, which makes the models")
+    parser.add_argument("--targets", default=",".join(BY_DEFAULT), help="only these targets, separated by commas. Default: %(default)s")
+    parser.add_argument("--runs", type=int, default=20000, help="runs of each target")
+    parser.add_argument("--seconds", type=int, default=0, help="time limit of each target; 0: none")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--input", help="one kept input again, for the one target that is named")
-    parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("findings"), help="folder for what is found")
+    parser.add_argument("--input", help="run one kept input again, with the single target in --targets")
+    parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("findings"), help="folder for findings")
     options = parser.parse_args()
     targets = options.targets.split(",")
     for target in targets:

@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
-"""Kills, stops and signals ranks, agents and store hosts of training runs, and looks how they end.
+"""Kills, stops and signals ranks, agents and store hosts of training runs, and checks how they end.
 
     tools/fuzz/faults.py TOOLS                    # every kind of fault once
     tools/fuzz/faults.py TOOLS --rounds 4         # at other moments, 480 faults, with mpirun and srun 1,056
-    tools/fuzz/faults.py TOOLS --only gloo-rank0  # those whose name holds the text
+    tools/fuzz/faults.py TOOLS --only gloo-rank0  # faults whose name contains the text
 
 TOOLS is the folder of fsdpc. A fault is LAUNCHER-COMMUNICATOR-VICTIM-SIGNAL-MOMENT: torchrun, plain
-(variables of the environment), mpirun or srun, where there is one; shm or gloo; rank0 (which serves the store
-unless torchrun's agent does), another rank, or the launcher itself; KILL, STOP or TERM; while the run
-starts, in its steps, while weights are saved, or while checkpoints are written beside the steps. The
-number of ranks (2 to 4), which other rank, and the moment within these are random, by --seed.
+(variables of the environment), mpirun or srun, if installed; shm or gloo; rank0 (which serves the store
+unless torchrun's agent does), another rank, or the launcher itself; KILL, STOP or TERM; while the run starts,
+in its steps, while weights are saved, or while checkpoints are written beside the steps. The number of ranks
+(2 to 4), the choice of the other rank, and the exact time are random, by --seed.
 
-After every fault all ranks must have ended within the run's own deadline and --slack seconds, those that
-were stopped after they were continued; no process, temporary file or shared memory may be left, what was
-saved must be whole, and no rank may have ended by a signal of its own making. Each checkpoint that was
-complete before the fault is there and verifies; the same command, started again, goes on behind the last
-one and removes what was half written. A stopped launcher harms nobody: then the run must still end when
-it is told to. What was only late is struck again, alone, up to three times. The exit status is 1 if a
-fault did not end so.
+After every fault all ranks must end within the run's own deadline plus --slack seconds; stopped ranks
+are continued first. No process, temporary file or shared memory may be left, saved files must be
+complete, and no rank may crash. Each checkpoint that was complete before the fault must still exist and
+verify; the same command, started again, must resume from the last checkpoint and remove partial ones. A
+stopped launcher does not affect the run, which must then still end when it is told to. Faults that ended
+only late are repeated alone, up to three times. The exit status is 1 if a fault did not end as required.
 """
 
 import argparse
@@ -46,7 +45,7 @@ import slurm
 WORLD_SIZES = (2, 3, 4)
 #: Seconds: --timeout, --connect-timeout of the runs, and what connecting may take beyond it.
 TIMEOUT, CONNECT_TIMEOUT, CONNECT_GRACE = 2.0, 5.0, 1.0
-#: Seconds after which what a case waits for will never come.
+#: Seconds after which a case stops waiting.
 LIMIT = 120
 POLL = 0.005
 #: Variables by which srun finds its cluster.
@@ -77,7 +76,7 @@ def all_faults(launchers):
 
 
 def make_binaries(tools, folder):
-    """By number of ranks, binaries of a model whose weights take a while to save."""
+    """For each number of ranks, a binary of a model whose weights take some time to save."""
     import torch
     from torch import nn
 
@@ -119,7 +118,7 @@ def read_bytes(path):
 
 
 def is_running(pid):
-    """False for a process that has ended, also if nobody has asked for its status yet."""
+    """False for a process that has ended, also for a zombie."""
     fields = read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return bool(fields) and fields[0] not in (b"Z", b"X")
 
@@ -145,7 +144,7 @@ class Run:
         self.log, self.save = folder / "log.jsonl", folder / "saved.safetensors"
         self.checkpoints = folder / "checkpoints"
         self.output = open(folder / "output.txt", "w+")
-        self.temporary = folder / "launcher"  # what launchers leave is not ours
+        self.temporary = folder / "launcher"  # files left by launchers are excluded from the check
         self.temporary.mkdir()
         arguments = [binary, "--data", binary.parent / "data.safetensors", "--init",
                      binary.with_suffix(".safetensors"), "--communicator", fault.communicator,
@@ -180,7 +179,7 @@ class Run:
         ]
 
     def processes(self):
-        """The numbers of all that run, with their environments."""
+        """The ids of all running processes of the run, with their environments."""
         found = {}
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
             if self.mark.encode() in (text := read_bytes(f"/proc/{pid}/environ")):
@@ -189,14 +188,14 @@ class Run:
         return found
 
     def ranks(self):
-        """The numbers of the ranks that run, by rank."""
+        """The process ids of the running ranks, by rank."""
         ranks = {}
         for pid, environment in self.processes().items():
             with contextlib.suppress(OSError):
                 if os.path.realpath(os.readlink(f"/proc/{pid}/exe")) == self.binary:
                     names = (b"OMPI_COMM_WORLD_RANK", b"SLURM_PROCID", b"RANK")
                     rank = next((environment[name] for name in names if name in environment), None)
-                    if rank is not None:  # else it was read before the process became this program
+                    if rank is not None:  # None: its environment was read before exec
                         ranks[int(rank)] = pid
         return ranks
 
@@ -204,13 +203,13 @@ class Run:
         return read_bytes(self.log).count(b"\n")
 
     def complete_checkpoints(self):
-        """The folders that are complete, by their step."""
+        """The folders of complete checkpoints, by step."""
         found = self.checkpoints.glob("step-*/checkpoint.json")
         return {int(file.parent.name[5:]): file.parent for file in found
                 if file.parent.suffix != ".partial"}  # fmt: skip
 
     def end(self):
-        """Kills all that is left; returns who that was."""
+        """Kills the remaining processes; returns which there were."""
         left = {pid: read_bytes(f"/proc/{pid}/cmdline")[:60] for pid in self.processes()}
         for pid in left:
             with contextlib.suppress(OSError):
@@ -231,7 +230,7 @@ def await_until(condition, limit=LIMIT):
 
 
 class Case:
-    """One fault: what was wrong with its end, and how long that took."""
+    """One fault, the problems of its end, and the time that it took."""
 
     def __init__(self, fault, tools, binaries, parent, seed, slack):
         self.fault, self.tools, self.slack = fault, tools, slack
@@ -286,7 +285,7 @@ class Case:
         rank = 0 if fault.victim == "rank0" else self.random.randrange(1, run.world_size)
         victim = run.starters[0].pid if is_launcher else ranks.get(rank)
         if victim is None or not ranks:
-            return  # it was over
+            return  # the run was over
         self.complete = set(run.complete_checkpoints())
         self.signal(victim, fault.signal)
         if fault.signal == "STOP":
@@ -301,7 +300,7 @@ class Case:
             self.demand_end(others, "the other ranks")
             self.signal(victim, "CONT")
             return self.demand_end([victim], "the stopped rank, continued,")
-        # Without its store a run cannot begin; one that has begun goes on.
+        # Without its store a run cannot start, but a started run goes on.
         if self.fault.moment == "start":
             running = lambda: any(map(is_running, ranks.values()))
             if await_until(lambda: run.steps() >= 3 or not running(), self.bound()) is None:
@@ -317,7 +316,7 @@ class Case:
 
     def look_at_the_rest(self):
         run = self.run
-        # Launchers take their own time, and are killed where they hang.
+        # Launchers may take longer, and are killed if they hang.
         if await_until(lambda: not run.processes(), 40) is None:
             for starter in run.starters:
                 if self.fault.launcher != "plain":
@@ -329,7 +328,7 @@ class Case:
             if -starter.returncode in CRASHES:
                 self.problems.append(f"{starter.args[0]} ended by signal {-starter.returncode}")
         text = (self.folder / "output.txt").read_text()
-        # mpirun 4 itself aborts now and then when it is told to end.
+        # mpirun 4 itself sometimes aborts when it is told to end.
         if self.fault.launcher != "mpirun" and CRASH_TEXT.search(text):
             self.problems.append("a crash in output.txt")
         if not is_whole(run.save):
@@ -354,7 +353,8 @@ class Case:
             self.problems.append(f"fsdp-checkpoint verify: {verified.stderr[:300]}")
 
     def look_at_checkpoints(self):
-        """Those of before the fault are whole; the run goes on behind the last one."""
+        """Checks that checkpoints from before the fault are complete, and that the run resumes from
+        the last one."""
         run, complete = self.run, self.run.complete_checkpoints()
         if lost := self.complete - set(complete):
             self.problems.append(f"checkpoints that were complete are lost: {sorted(lost)}")
@@ -382,7 +382,7 @@ class Case:
 
 
 def pressure():
-    """How busy the machine is with processes that have to wait for a core."""
+    """The machine's CPU pressure: processes that wait for a core."""
     found = re.search(rb"avg10=([0-9.]+)", read_bytes("/proc/pressure/cpu"))
     return f"CPU pressure {found[1].decode()} %" if found else "CPU pressure unknown"
 
@@ -416,8 +416,8 @@ def campaign(options, folder):
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for done in [pool.submit(strike, *item) for item in plan]:
             done.result()
-    # A machine that is busy with others delays a process by more than the slack: those that were
-    # late, and nothing else, are struck again, alone.
+    # Other processes on a busy machine may delay a process by more than the slack, so faults whose
+    # only problem is lateness are repeated alone.
     first_late = len(late)
     for _ in range(3):
         again, late[:] = late[:], []
@@ -437,12 +437,12 @@ def campaign(options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("tools", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=1, help="of all faults. Default: 1")
-    parser.add_argument("--only", help="a regular expression of faults' names")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all faults are run. Default: 1")
+    parser.add_argument("--only", help="regular expression for names of faults")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slack", type=float, default=1.0, help="seconds beyond deadlines")
-    parser.add_argument("--jobs", type=int, default=2, help="faults at a time")
-    parser.add_argument("--minutes", type=float, help="no new faults after this time")
+    parser.add_argument("--jobs", type=int, default=2, help="faults that run at the same time")
+    parser.add_argument("--minutes", type=float, help="time after which no new faults begin")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-faults-"))
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The input formats: for each the seed files, the mutation, and the commands that read it."""
+"""The input formats: for each, the seed files, the mutation, and the commands that read it."""
 
 import json
 import pathlib
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import mutate
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-#: Files that tools once crashed on, hung on or read out of bounds: FORMAT/FILE.
+#: Files on which a tool has crashed, hung or read out of bounds: FORMAT/FILE.
 FINDINGS = SOURCE / "tools/fuzz/findings"
 #: A planned module of two steps, with a constant.
 PROGRAM = SOURCE / "test/passes/Inputs/program.mlir"
-#: What the mlp of test/models takes.
+#: The inputs of the mlp of test/models.
 MLP_INPUTS = ["--input", "x:f32[4,32]", "--input", "targets:i64[4]"]
 
 CONFIGS = [
@@ -61,7 +61,7 @@ class Format:
     mutate: object
     commands: list[list[str]]  # FILE is the mutated file, FOLDER the copied one
     folder: pathlib.Path | None = None  # a copy of it holds the mutated file
-    places: tuple[str, ...] = ()  # where in the folder the file of each seed lies
+    places: tuple[str, ...] = ()  # path in the folder of each seed's file
 
 
 def run(*command):
@@ -112,7 +112,8 @@ def make_formats(tools: pathlib.Path, folder: pathlib.Path, python: str) -> list
 
 
 def make_run_formats(tools, folder, python):
-    """What training binaries and fsdp-checkpoint read beside weights and samples; `folder` has the mlp's binary."""
+    """Formats that training binaries and fsdp-checkpoint read beside weights and samples; `folder` has the mlp's
+    binary."""
     train, data, checkpoints = folder / "train", folder / "data.safetensors", tools / "fsdp-checkpoint"
     model, tokens = folder / "gpt2.pt", folder / "train-tokens"
     run(python, SOURCE / "test/models/export.py", "--model", "gpt2", "-o", model)

@@ -6,9 +6,9 @@
     tools/fuzz/fuzz.py --build build/release --case pt:12345         # one case again
     tools/fuzz/fuzz.py --build build/release --case yaml:NAME        # findings/yaml/NAME again
 
-Each run begins with the files in findings/, on which tools once crashed or hung. A finding is a signal, a run of
-more than 20 s, an error without a message, or a message that is a stack frame, an assertion or a report of a
-sanitizer. Each is printed with its case. FSDP_FUZZ_SECONDS is the default of --seconds. Exit status: 0 none, 1 findings.
+Each run begins with the files in findings/, on which a tool has crashed or hung. A finding is a signal, a run of more
+than 20 s, an error without a message, or a message that is a stack frame, an assertion or a sanitizer report. Each is
+printed with its case. FSDP_FUZZ_SECONDS is the default of --seconds. Exit status: 0 none, 1 findings.
 """
 
 import argparse
@@ -37,7 +37,8 @@ BAD_WORDS = re.compile(
 
 
 def limit(is_sanitized):
-    # What asks for far too much fails at once. A sanitizer's shadow needs the address space.
+    # Limits the address space, so that huge allocations fail at once. Not with a sanitizer, whose
+    # shadow memory needs the address space.
     if not is_sanitized:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -45,7 +46,7 @@ def limit(is_sanitized):
 
 
 def judge(code, text):
-    """What is wrong with a run, or None."""
+    """The problem of a run, or None."""
     if code < 0:
         return f"signal {signal.Signals(-code).name}"
     if code >= 128:
@@ -59,7 +60,7 @@ def judge(code, text):
 
 
 def run_case(form, seed, keep, is_sanitized):
-    """(case, problem, output) for one mutated file; problem is None where all is well."""
+    """(case, problem, output) for one mutated file; problem is None if there is none."""
     choice = random.Random(f"{form.name}:{seed}")
     number = choice.randrange(len(form.seeds))
     data = form.mutate(form.seeds[number], choice)
@@ -78,7 +79,7 @@ def keep_file(folder, case, suffix, data):
 
 
 def run_file(form, number, data, command, case, keep, is_sanitized):
-    """Likewise for a file that stands in the place of a seed, and one command."""
+    """The same for a file in place of a seed, and one command."""
     with tempfile.TemporaryDirectory(prefix="fsdp-fuzz-") as folder:
         file, copy = formats.place(form, number, data, pathlib.Path(folder))
         filled = [part.replace("FILE", str(file)).replace("FOLDER", str(copy)) for part in command]
@@ -100,7 +101,8 @@ def run_file(form, number, data, command, case, keep, is_sanitized):
 
 
 def read_sanitizer(build):
-    """Whether a build folder's tools have a sanitizer. Ends the run if it is no such folder."""
+    """True if a build folder's tools have a sanitizer. Ends the program if it is not a build
+    folder."""
     for name in ("CMakeCache.txt", "bin/fsdpc"):
         if not (build / name).is_file():
             sys.exit(f"fuzz: error: --build {build}: there is no {build / name}; --build is a folder that CMake has "
@@ -109,7 +111,7 @@ def read_sanitizer(build):
 
 
 def report(results):
-    """Prints the findings; their number."""
+    """Prints the findings; returns their number."""
     findings = 0
     for case, problem, output, command in results:
         if problem:
@@ -130,10 +132,10 @@ def run_kept(form, file, keep, is_sanitized):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder with bin/")
-    parser.add_argument("--python", default=sys.executable, help="with torch, to make the models")
-    parser.add_argument("--seconds", type=float, default=os.environ.get("FSDP_FUZZ_SECONDS", "60"), help="how long new cases are begun")
-    parser.add_argument("--seed", type=int, default=0, help="of the first case; the others count up")
-    parser.add_argument("--formats", default="", help="only these, between commas")
+    parser.add_argument("--python", default=sys.executable, help="Python with torch, which makes the models")
+    parser.add_argument("--seconds", type=float, default=os.environ.get("FSDP_FUZZ_SECONDS", "60"), help="time during which new cases begin")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first case; later seeds count up")
+    parser.add_argument("--formats", default="", help="only these formats, separated by commas")
     parser.add_argument("--case", help="FORMAT:SEED of one case, or FORMAT:NAME of a kept file, to run again")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the files of findings")

@@ -1,4 +1,4 @@
-"""Mutations of files, each drawn from a random.Random and nothing else."""
+"""Mutations of files, each determined by a random.Random only."""
 
 import io
 import re
@@ -18,7 +18,7 @@ def flip_bits(data, random):
 
 
 def set_bytes(data, random):
-    """Words that lengths and counts like least."""
+    """Overwrites bytes with extreme values for lengths and counts."""
     if not data:
         return data
     at = random.randrange(len(data))
@@ -50,7 +50,7 @@ def change_number(data, random):
 
 
 def swap_words(data, random):
-    """One word in another's place: names, keywords, values."""
+    """Replaces one word by another: names, keywords, values."""
     words = list(re.finditer(rb"[@%#]?[A-Za-z_][A-Za-z0-9_.]*", data))
     if len(words) < 2:
         return flip_bits(data, random)
@@ -89,7 +89,7 @@ def mutate_bytes(data, random):
 
 
 def mutate_safetensors(data, random):
-    """The header as text with the right length before it, or the file as bytes."""
+    """Mutates the header as text, with the right length before it, or the file as bytes."""
     if random.random() < 0.3:
         return mutate_bytes(data, random)
     size = int.from_bytes(data[:8], "little")
@@ -98,7 +98,7 @@ def mutate_safetensors(data, random):
 
 
 def mutate_zip(data, random):
-    """One record, in an archive whose sums are right again; or the archive itself."""
+    """Mutates one record of the archive, with new checksums, or the archive itself."""
     if random.random() < 0.25:
         return mutate_bytes(data, random)
     result = io.BytesIO()
@@ -118,7 +118,7 @@ def mutate_zip(data, random):
 
 
 def mutate_tokens(data, random):
-    """A word of the header of a file of tokens, or the file as bytes."""
+    """Mutates a word of the header of a token file, or the file as bytes."""
     if random.random() < 0.4:
         return mutate_bytes(data, random)
     at = 4 * random.choice([0, 1, 2, 2, 2, 3])
@@ -129,7 +129,8 @@ def mutate_tokens(data, random):
 
 
 def mutate_checkpoint(data, random):
-    """A safetensors file, or checkpoint.json: mostly without its checksum, which old ones lack."""
+    """Mutates a safetensors file, or checkpoint.json: mostly without its checksum, which may be
+    missing."""
     if not data.startswith(b"{"):
         return mutate_safetensors(data, random)
     if random.random() < 0.8:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs that are killed at any moment and go on, against the same runs uninterrupted: bit for bit.
+"""Compares runs that are killed at random times and resumed with the same runs uninterrupted, bit
+for bit.
 
     tools/fuzz/resume.py BIN [--cases N] [--first SEED]
 
-Each case draws a model, a mesh, a layout, features and moments of kills by its seed. The run is killed
-(all ranks, or one of them) and started again by the same command until it ends; then losses and norms of
-each step, and the weights, are the uninterrupted run's. Every second case goes on with another mesh or
-layout instead: what that one saves at once is the checkpoint's state, and the rest of its run, killed too,
-is that of its own uninterrupted run from there.
+Each case draws a model, a mesh, a layout, features and times of kills by its seed. The run is killed (all
+ranks, or one of them) and started again by the same command until it ends; then losses and norms of each
+step, and the weights, must equal those of the uninterrupted run. Every second case resumes with another
+mesh or layout instead: a checkpoint that it saves at once must equal the state of the first one, and the
+rest of its run, which is killed, too, must equal an uninterrupted run from there.
 
 Status 1 if a case fails; its folder stays, and its seed repeats it.
 """
@@ -36,7 +37,7 @@ FLAGS = [[], ["--shuffle"], ["--lr-schedule", "cosine", "--warmup-steps", 3], ["
 
 
 class Pool:
-    """Models, binaries and uninterrupted runs, made when a case first needs them."""
+    """Models, binaries and uninterrupted runs, each made when a case first needs it."""
 
     def __init__(self, harness, models):
         self.harness, self.models = harness, models
@@ -96,14 +97,14 @@ class Run:
                                  env=self.harness.clean_environment())]  # fmt: skip
 
     def whole(self):
-        """Until it ends: how long that took."""
+        """Runs until the end; returns the time."""
         begin = time.monotonic()
         for status, output in self.harness.finish(self.start()):
             assert status == 0, output
         return time.monotonic() - begin
 
     def killed(self, rng, seconds):
-        """True if it was killed within about that time, and had not ended before."""
+        """Kills the run within about that time; returns True if it had not ended before."""
         ranks = self.start()
         victims = ranks if rng.random() < 0.5 else [rng.choice(ranks)]
         try:
@@ -117,13 +118,13 @@ class Run:
         return alive
 
     def lines(self):
-        """By step, what was said of it last."""
+        """For each step, its last line in the log."""
         found = {}
         for text in self.log.read_text().splitlines():
             try:
                 line = json.loads(text)
             except ValueError:
-                continue  # the run was killed in the middle of it
+                continue  # the run was killed while it wrote the line
             if "loss" in line:
                 found[line["step"]] = (line["loss_hex"], line["grad_norm"], line["lr"],
                                        line.get("skipped"))  # fmt: skip
@@ -131,13 +132,13 @@ class Run:
 
 
 def state(checkpoints, folder):
-    """Without what belongs to single ranks."""
+    """The state of a checkpoint, without tensors of single ranks."""
     return {name: tensor for name, tensor in checkpoints.assemble(folder).items()
             if not name.startswith("fsdpc.")}  # fmt: skip
 
 
 def check(pool, seed, folder):
-    """Runs one case: what it was, and how often it was killed."""
+    """Runs one case; returns its description, and how often it was killed."""
     import checkpoints
     from oracle import safetensors_io
 
@@ -172,8 +173,8 @@ def check(pool, seed, folder):
     init = ["--init", workspace.weights]
     saving = lambda place: ["--checkpoint-dir", place / "run", "--save-every", every, "--resume"]
     if "--keep" in flags and seed % 2:
-        flags = []  # the checkpoint from which the other mesh goes on is looked at later
-    # The uninterrupted one saves nothing, if it can.
+        flags = []  # the checkpoint from which the other mesh resumes is compared later
+    # The uninterrupted run saves nothing, if possible.
     plain = [word for word in flags if word != "--save-in-place"]
     plain = plain[: plain.index("--keep")] if "--keep" in plain else plain
     text = f"{key} {chosen} {'processes' if processes else 'threads'} every {every} {flags}"
@@ -195,9 +196,9 @@ def check(pool, seed, folder):
         interrupted(one, seconds * 1.5)
         expected = reference
     else:
-        # Up to some step here, then the rest on another mesh.
+        # Runs up to some step on this mesh, then the rest on another mesh.
         first = run(place, chosen, processes, *init, *saving(place))
-        middle = rng.randint(4, STEPS - 1)  # behind the warm-up
+        middle = rng.randint(4, STEPS - 1)  # after the warm-up
         first.arguments[first.arguments.index("--steps") + 1] = middle
         first.whole()
         source = checkpoints.latest(place / "run")
@@ -216,7 +217,7 @@ def check(pool, seed, folder):
         expected = run(folder / "rest", other, False, "--resume", source)
         flags = with_saves
         seconds = expected.whole()
-        # The checkpoint is the first one of the folder in which the run goes on.
+        # The checkpoint is copied as the first one in the folder of the resumed run.
         place = folder / "other"
         shutil.copytree(source, place / "run" / source.name)
         one = run(place, other, processes, *saving(place))
@@ -237,7 +238,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("bin", help="the build's folder of tools")
+    parser.add_argument("bin", help="folder of the build's tools")
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """A Slurm of one node that lives as long as its context: munge, controller and node daemon of this user.
 
-Needs Debian's slurmctld, slurmd, slurm-client and munge. All files lie in one folder and all ports are free ones, so that
-it harms no other Slurm of the machine.
+Needs Debian's slurmctld, slurmd, slurm-client and munge. All files are in one folder and all ports are free ports, so
+that it does not affect another Slurm on the machine.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def is_installed():
 
 
 def free_ports(count):
-    """Different ones, as all are held until the last is known."""
+    """Different free ports: all are held until the last is found."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -77,7 +77,7 @@ def takes_jobs(environment):
 
 @contextlib.contextmanager
 def cluster():
-    """Yields the variables of the environment with which srun finds it."""
+    """Starts the cluster; yields the environment variables by which srun finds it."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-slurm-"))
     folder.chmod(0o755)
     for name in "spool", "state":

@@ -1,9 +1,9 @@
 //===- ListOperators.cpp - Writes the names of torch's operators ----------===//
 //
-// With each whether its schema says that it writes to an argument. Of namespaces beside aten their
-// own names, "quantized::".
+// Each line also says whether the operator's schema writes to an argument. Operators outside of
+// aten keep their namespace, as "quantized::".
 //
-// Run by the build: the compiler's libraries do not link LibTorch.
+// The build runs this program, since the compiler's libraries do not link LibTorch.
 //
 //===----------------------------------------------------------------------===//
 

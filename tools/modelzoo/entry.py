@@ -38,7 +38,7 @@ def save_model(form, name, folder):
     before = {key: value.clone() for key, value in step.state_dict().items()}
     traced = torch.jit.trace(step, example_kwarg_inputs=batch, check_trace=False, strict=False)
     for key, value in step.state_dict().items():
-        value.copy_(before[key])  # tracing has run the model: statistics have moved
+        value.copy_(before[key])  # tracing has run the model, which changes statistics
     traced.save(path)
     names = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
     inputs = [f"{key}:{names[t.dtype]}[{','.join(map(str, t.shape))}]"
@@ -47,7 +47,7 @@ def save_model(form, name, folder):
 
 
 def difference(expected, actual):
-    """None, or how far the first differing parameter is."""
+    """None, or the difference of the first parameter that differs."""
     for name, tensor in expected.items():
         if name not in actual:
             return f"'{name}' is not saved"
@@ -58,7 +58,7 @@ def difference(expected, actual):
 
 
 def compare(expected, losses, parameters):
-    """`equal`, or where and how far the compiled step leaves FSDP2."""
+    """`equal`, or where and by how much the compiled step differs from FSDP2."""
     by_rank, final = expected
     finite = [all(math.isfinite(float.fromhex(loss)) for loss in step) for step in zip(*by_rank)]
     if not all(finite):
@@ -122,7 +122,7 @@ def train(row, folder, optimizers, fsdp2):
 
 
 def run(row, folder, optimizers, fsdp2):
-    """Fills the row, a dict with name and form; its `stage` says how far it is. Files go to
+    """Fills the row, a dict with name and form; its `stage` is the current stage. Files go to
     `folder`."""
     begin = time.perf_counter()
     row["stage"] = "build"

@@ -4,7 +4,8 @@ from .registry import ENTRIES, entry
 
 
 def _lora(base, targets, **options):
-    """Adapters of rank 4 on the frozen base; those of B begin with zeros, as PEFT makes them."""
+    """Adapters of rank 4 on the frozen base; the matrices B begin with zeros, as PEFT makes
+    them."""
 
     def build():
         from peft import LoraConfig, get_peft_model

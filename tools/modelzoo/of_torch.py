@@ -1,4 +1,4 @@
-"""Entries that need torch.nn alone: one for each kind of layer."""
+"""Entries that need only torch.nn: one for each kind of layer."""
 
 import torch
 import torch.nn as nn
@@ -48,7 +48,7 @@ class EncoderDecoder(nn.Transformer):
 
 
 class Convolutions(nn.Module):
-    """What torch.nn has for images, in channels-last."""
+    """torch.nn's layers for images, in channels-last."""
 
     def __init__(self, layout):
         super().__init__()
@@ -66,7 +66,7 @@ class Convolutions(nn.Module):
 
 
 class LineConvolutions(nn.Module):
-    """Convolutions over one and three dimensions, of tensors that lie channels-last: tokens."""
+    """Convolutions over one and three dimensions, of channels-last tensors: tokens."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +119,7 @@ class OnePixel(nn.Module):
 
 
 class Layouts(nn.Module):
-    """Operators whose results lie otherwise than what they read, where that is transposed or
+    """Operators whose results have another layout than their operands, if these are transposed or
     channels-last."""
 
     def __init__(self):
@@ -137,7 +137,7 @@ class Layouts(nn.Module):
 
 
 class RareOperators(nn.Module):
-    """Operators for whose results torch has no shapes without Python, and a check of values."""
+    """Operators whose shape rules in torch need Python, and a check of values."""
 
     def __init__(self):
         super().__init__()
@@ -153,7 +153,7 @@ class RareOperators(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each token goes through the expert that its router chooses, by products of groups of rows."""
+    """Each token goes through the expert that the router chooses, by grouped matrix products."""
 
     def __init__(self, experts=4):
         super().__init__()
@@ -174,7 +174,7 @@ class Experts(nn.Module):
 
 class ComplexRotary(nn.Module):
     """Rotary embeddings by complex numbers, as torchtitan and Llama 4 have them: a table that is a
-    buffer, one that is computed, and a complex number that is learned."""
+    buffer, a computed table, and a learned complex number."""
 
     def __init__(self, heads=4):
         super().__init__()

@@ -1,4 +1,4 @@
-"""PyTorch's FSDP2 on two ranks: what fsdpc's losses and parameters are compared with."""
+"""PyTorch's FSDP2 on two ranks: the reference for fsdpc's losses and parameters."""
 
 import datetime
 import multiprocessing
@@ -14,7 +14,8 @@ RANKS = 2
 
 
 def group_modules(model, groups):
-    """The modules of fsdpc's groups but the root's, in the model's order: fully_shard's calls."""
+    """The modules of fsdpc's groups except the root's, in the model's order, for calls of
+    fully_shard."""
     wanted = {name for name in groups if name}
     return [module for name, module in model.named_modules() if name in wanted]
 
@@ -55,18 +56,20 @@ def serve(rank, pipe, port):
             batches = [{key: torch.from_numpy(v) for key, v in b.items()} for b in batches]
             try:
                 losses, final = train(rank, name, groups, batches, kind, lr)
-                # As numpy arrays: tensors would travel in shared memory, which ends with us.
+                # As numpy arrays, since tensors would be sent in shared memory, which ends with
+                # this process.
                 pipe.send((losses, {name: t.numpy() for name, t in final.items()}))
             except Exception as error:
                 pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
     except EOFError:
         pass
-    # Tearing down gloo's threads at interpreter exit now and then aborts the process.
+    # The teardown of gloo's threads at interpreter exit sometimes aborts the process.
     os._exit(0)
 
 
 class Reference:
-    """Two ranks, each a fresh interpreter, which are started by the first run and wait for more."""
+    """Two ranks, each a fresh interpreter. The first run starts them; then they wait for further
+    runs."""
 
     def __init__(self):
         self.pipes, self.processes = [], []
@@ -105,7 +108,7 @@ class Reference:
                 except EOFError:
                     answer = RuntimeError("a rank of FSDP2 ended")
                 if isinstance(answer, Exception):
-                    self.end()  # the other rank waits for what this one does not send
+                    self.end()  # the other rank waits for a message that this rank does not send
                     raise answer
                 answers[pipe] = answer
                 waiting.remove(pipe)

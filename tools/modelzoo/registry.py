@@ -1,4 +1,4 @@
-"""Where entries of the zoo register, and what their batches share."""
+"""The registry of the zoo's entries, and helpers for their batches."""
 
 import importlib.util
 
@@ -9,7 +9,7 @@ BATCH, SEQ, VOCAB = 2, 16, 128
 
 
 class Entry:
-    """family: the package that the entry needs."""
+    """An entry of the zoo. family: the package that it needs."""
 
     def __init__(self, family, build):
         self.family, self.build = family, build
@@ -36,14 +36,15 @@ def tokens(*shape):
 
 
 def cross_entropy(output, batch):
-    """Of classifiers: the logits, alone or in an output's or dict's field."""
+    """The loss of a classifier. Its output is the logits, alone or in a field of an output or
+    dict."""
     if hasattr(output, "logits"):
         output = output.logits
     return F.cross_entropy(output.float(), batch["labels"])
 
 
 def images(make, size):
-    """Builds what `make` makes, a classifier of square images."""
+    """Returns a function that builds `make`, a classifier of square images."""
 
     def build():
         batch = {"x": torch.randn(BATCH, 3, size, size), "labels": torch.randint(0, 10, (BATCH,))}

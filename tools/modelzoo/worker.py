@@ -1,5 +1,5 @@
-"""Entries run in a process of their own, a fresh interpreter: it is killed at a deadline, with all
-that it has started, and a new one takes the next entry."""
+"""Runs entries in a process of their own, a fresh interpreter. It is killed at a deadline, with all
+processes that it has started, and a new one takes the next entry."""
 
 import logging
 import multiprocessing
@@ -12,7 +12,7 @@ import warnings
 
 
 class ReportedRow(dict):
-    """A row whose stages are told as they begin."""
+    """A row that reports its stages as they begin."""
 
     def __init__(self, pipe, **fields):
         super().__init__(fields)
@@ -26,7 +26,7 @@ class ReportedRow(dict):
 
 def serve(pipe):
     """Runs entries until the pipe closes."""
-    os.setsid()  # a group of processes, which is killed as one
+    os.setsid()  # a process group, which is killed as one
     os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
@@ -60,7 +60,7 @@ class Worker:
         theirs.close()
 
     def run(self, name, form, optimizers):
-        """The row of one entry by one form; where its process hangs or dies, the row says so."""
+        """The row of one entry by one form; if its process hangs or dies, the row records that."""
         with tempfile.TemporaryDirectory(prefix="fsdpc-models-") as folder:
             return self.run_in(pathlib.Path(folder), name, form, optimizers)
 
@@ -90,7 +90,7 @@ class Worker:
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # it has ended, or has not begun
+            pass  # the process has ended, or has not begun
         self.process.kill()
         self.process.join()
         self.process = None

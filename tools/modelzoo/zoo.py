@@ -9,7 +9,7 @@ import inspect
 
 import torch
 
-# Each registers its entries, in the order of the table.
+# Importing a module registers its entries, in the order of the table.
 from . import of_transformers, of_peft, of_vision, of_torch  # noqa: F401, I001
 from .registry import ENTRIES
 
@@ -21,7 +21,7 @@ def build(name, seed=0):
     model.train()
     first = next(iter(batch))
     names = list(batch)
-    # Classifiers take their images or tokens first, whatever the argument is called.
+    # Classifiers take images or tokens as their first argument, whatever its name.
     if first == "x" and loss is not None:
         argument = next(iter(inspect.signature(model.forward).parameters))
         batch = {argument if name == "x" else name: batch[name] for name in names}

@@ -15,7 +15,7 @@ static __global__ void __launch_bounds__(kKernelThreads)
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       values[i] = __fmul_rn(values[i], fromScale);
-    // Memory that is overwritten may hold anything, NaNs too.
+    // With toScale 0 the old contents are not read, since they may be NaN.
     if (toScale != 0) {
       float sums[kCount];
       load(to + first, sums);

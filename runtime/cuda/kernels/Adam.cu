@@ -18,7 +18,8 @@
 
 using namespace fsdp::rt;
 
-/// Blocks that a multiprocessor runs at once: what the registers allow, without spilling any.
+/// Blocks that a multiprocessor runs at once (occupancy): as many as the registers allow without
+/// spills.
 template <typename Parameter, bool amsgrad>
 constexpr int kBlocks = sizeof(Parameter) == 4 ? (amsgrad ? 4 : 5) : (amsgrad ? 2 : 3);
 

@@ -1,8 +1,8 @@
 //===- Division.cuh - Rounded quotients and roots in loops -----*- CUDA -*-===//
 //
-// The results of __fdiv_rn and __fsqrt_rn, for all numbers. These functions call a subroutine for
-// zeros, which costs more than the rest of an update: gradients and state of parameters that a step
-// does not use are zeros. The functions here do not.
+// The results of __fdiv_rn and __fsqrt_rn, for all arguments. CUDA's functions call a subroutine
+// for zeros, which costs more than the rest of an update, and zeros are common: gradients and state
+// of parameters that a step does not use are zeros. The functions here call no subroutine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +29,8 @@ static __device__ __forceinline__ float quotientOf(float numerator, float denomi
 ///
 /// Markstein, Computation of elementary functions on the IBM RISC System/6000 (1990): with the
 /// rounded reciprocal of the divisor, one correction by the remainder makes a quotient that is
-/// within 1 ulp the rounded one. The first correction makes it that. No remainder underflows in
-/// these ranges.
+/// within 1 ulp the rounded one. A first correction brings the quotient within 1 ulp. No remainder
+/// underflows in these ranges.
 struct RootDivisor {
   float divisor, reciprocal, limit; // roots below the limit are finite and have a quotient
 

@@ -22,7 +22,7 @@ namespace fsdp::rt {
 
 using Bf16 = __nv_bfloat16;
 using F16 = __half;
-/// In place of an element type: there is no such buffer.
+/// Stands for an element type if there is no such buffer.
 struct NoElement {};
 
 static __device__ __forceinline__ float toFloat(float value) { return value; }
@@ -48,8 +48,8 @@ template <> struct WordOf<16> { using Type = uint4; };
 template <typename... Types>
 constexpr int kWidthOf = static_cast<int>(16 / std::max({sizeof(Types)...}));
 
-/// N elements as they lie in memory. Converting them waits for the load: a kernel loads all words
-/// that it needs before it converts one.
+/// N elements as loaded from memory. Their conversion waits for the load, so a kernel loads all
+/// words that it needs before it converts one.
 template <typename T, int N> using Words = typename WordOf<N * sizeof(T)>::Type;
 
 /// One load; for memory that a step reads once.
@@ -82,13 +82,13 @@ __device__ __forceinline__ typename WordOf<N * sizeof(T)>::Type wordFrom(const f
   return word;
 }
 
-/// One store of what is read soon.
+/// One store of values that are read again soon.
 template <typename T, int N>
 __device__ __forceinline__ void store(T *to, const float (&values)[N]) {
   *reinterpret_cast<typename WordOf<N * sizeof(T)>::Type *>(to) = wordFrom<T>(values);
 }
 
-/// One store of what is not read before the next step.
+/// One store of values that are not read before the next step.
 template <typename T, int N>
 __device__ __forceinline__ void storeOnce(T *to, const float (&values)[N]) {
   __stcs(reinterpret_cast<typename WordOf<N * sizeof(T)>::Type *>(to), wordFrom<T>(values));

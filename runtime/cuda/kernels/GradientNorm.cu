@@ -16,7 +16,7 @@ template <fsdp_norm_type Type> static __device__ double joinElement(double part,
   return Type == FSDP_NORM_2 ? __fma_rn(element, element, part) : join<Type>(part, fabs(element));
 }
 
-/// The parts of the block's threads joined, in a fixed order; valid in thread 0.
+/// Joins the parts of the block's threads in a fixed order; the result is valid in thread 0.
 template <fsdp_norm_type Type> static __device__ double joinOfBlock(double value) {
   constexpr int kWarps = kKernelThreads / 32;
   __shared__ double sums[kWarps];
@@ -33,8 +33,8 @@ template <fsdp_norm_type Type> static __device__ double joinOfBlock(double value
   return total;
 }
 
-/// Blocks that a multiprocessor runs at once: with 8, all 1024 do on 128 multiprocessors. The
-/// largest value needs more registers.
+/// Blocks that a multiprocessor runs at once: with 8, all 1024 blocks run at once on 128
+/// multiprocessors. Norm inf needs more registers.
 template <fsdp_norm_type Type> constexpr int kBlocks = Type == FSDP_NORM_INF ? 6 : 8;
 
 template <typename T, fsdp_norm_type Type>
@@ -50,7 +50,8 @@ static __global__ void __launch_bounds__(kKernelThreads, kBlocks<Type>)
     for (int i = 0; i < int(sizeof(g) / sizeof(float)); ++i)
       sums[i % kSums] = joinElement<Type>(sums[i % kSums], double(g[i]));
   };
-  // Reads one buffer only: several loads at a time keep enough bytes in flight.
+  // The kernel reads one buffer only, so several loads at a time are needed to keep enough bytes in
+  // flight.
   constexpr int kLoads = sizeof(T);
   const int64_t threads = int64_t(gridDim.x) * kKernelThreads;
   const int64_t thread = int64_t(blockIdx.x) * kKernelThreads + threadIdx.x;

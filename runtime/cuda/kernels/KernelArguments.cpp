@@ -7,10 +7,11 @@
 
 using namespace fsdp::rt;
 
-/// Blocks per multiprocessor: several times what runs at once (6 to 8), so that they end evenly.
+/// Blocks per multiprocessor: several times the number that runs at once (6 to 8), so that all
+/// multiprocessors end at about the same time.
 static constexpr int64_t kBlocksPerMultiprocessor = 32;
 static constexpr int64_t kMaxPartialNormBlocks = 1024;
-/// Below this many elements per thread, more blocks cost more than they bring.
+/// With fewer elements per thread than this, more blocks cost more than they gain.
 static constexpr int64_t kPartialNormElements = 16;
 
 static int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }

@@ -1,12 +1,12 @@
 //===- Kernels.h - The backend's own kernels ---------------------*- C++ -*-===//
 //
 // Launches of the kernels on flat shards and gradients: the optimizers' updates with the cast to
-// the dtype that is gathered, the gradients' norm and the clip factor, and accumulation. All
-// pointers but those in host structs are device memory that the caller owns. A launch enqueues on
-// `stream`, allocates nothing, waits for nothing, and can be captured: what changes from step to
-// step is read from device memory. Any alignment of the element works; pointers at multiples of 16
+// the dtype for gathers, the gradients' norm and the clip factor, and accumulation. All pointers
+// but those in host structs are device memory that the caller owns. A launch enqueues on `stream`,
+// allocates nothing, waits for nothing, and can be captured: values that change from step to step
+// are read from device memory. Any alignment of the element works; pointers at multiples of 16
 // bytes are fast. Errors: cudaErrorInvalidValue for arguments that checkArguments refuses, else the
-// launch's own. Nothing is launched for 0 elements. Thread-safe.
+// launch's error. Nothing is launched for 0 elements. Thread-safe.
 //
 // Every operation rounds as written in the formulas (no contraction, no approximate division or
 // square root), so results are those of the CPU's loops with a correctly rounded square root.
@@ -25,7 +25,7 @@
 
 namespace fsdp::rt {
 
-/// What the host writes before each step, also before each replay of a graph.
+/// Values that the host writes before each step, and before each replay of a graph.
 struct OptimizerInputs {
   double learningRate;
   int64_t step; // number of the update, from 1
@@ -57,16 +57,17 @@ struct OptimizerUpdateArguments {
   /// SGD: {momentum buffer or null for none}, not read at step 1; else {exp_avg, exp_avg_sq,
   /// max_exp_avg_sq or null for no AMSGrad}.
   void *state[FSDP_MAX_STATES];
-  /// Where the new parameters go, rounded to `gatheredDtype` (FSDP_F32, FSDP_BF16, FSDP_F16); null
+  /// Receives the new parameters, rounded to `gatheredDtype` (FSDP_F32, FSDP_BF16, FSDP_F16); null
   /// if the parameters themselves are gathered. None of the buffers may overlap.
   void *gathered;
   fsdp_dtype gatheredDtype;
   const OptimizerScalars *scalars;
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
   float sign = 1;          // likewise; -1 maximizes
-  /// Of the parameters. FSDP_BF16 or FSDP_F16: gradients are of the same, and `gathered` is null.
+  /// Dtype of the parameters. With FSDP_BF16 or FSDP_F16, gradients have the same dtype, and
+  /// `gathered` is null.
   fsdp_dtype dtype = FSDP_F32;
-  /// Of each state: `dtype`, FSDP_F32 or FSDP_BF16. With another one than `dtype`, gradients of
+  /// Dtype of each state: `dtype`, FSDP_F32 or FSDP_BF16. If it differs from `dtype`, gradients of
   /// bf16 and fp16 are clipped as torch.nn.utils clips them: by a factor of their dtype, and
   /// rounded.
   fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype};
@@ -94,8 +95,8 @@ struct JoinPartialsArguments {
 };
 
 /// norm = total, or of norm 2 its square root, and clipFactor = min(1, maxNorm / (norm + 1e-6)) as
-/// torch.nn.utils' clip_grad_norm_ computes it in fp32, a reciprocal times maxNorm. A NaN stays
-/// one. torch's norm is the norm of fp32 norms of tensors and differs by their rounding.
+/// torch.nn.utils' clip_grad_norm_ computes it in fp32, as a reciprocal times maxNorm. A NaN stays
+/// a NaN. torch's norm is the norm of fp32 norms of tensors and differs by their rounding.
 struct ClipFactorArguments {
   const double *total;
   float maxNorm; // > 0
@@ -124,8 +125,9 @@ int64_t partialNormBlocks(int64_t elements);
 
 /// Threads of a block, of all kernels.
 constexpr int kKernelThreads = 256;
-/// Blocks of an element-wise kernel, of which a thread takes `width` elements at a time: as many as
-/// there is work for, at most 32 per multiprocessor; then threads go on in strides of the grid.
+/// Number of blocks of an elementwise kernel whose threads take `width` elements at a time: enough
+/// for all elements, but at most 32 per multiprocessor; beyond that, threads loop in strides of the
+/// grid.
 int64_t elementwiseBlocks(int64_t elements, int width, int multiprocessors);
 
 /// cudaErrorInvalidValue if a pointer is missing, a size negative or a dtype not supported.

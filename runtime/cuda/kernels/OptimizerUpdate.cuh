@@ -7,8 +7,8 @@
 
 namespace fsdp::rt {
 
-/// Runs launch(parameter, gradient, gathered) with an element of each type, NoElement if nothing is
-/// gathered but the parameters themselves.
+/// Runs launch(parameter, gradient, gathered) with an element of each type; `gathered` is NoElement
+/// if the parameters themselves are gathered.
 template <typename Launch>
 cudaError_t withUpdateTypes(const OptimizerUpdateArguments &arguments, Launch launch) {
   if (arguments.dtype == FSDP_BF16)
@@ -24,7 +24,7 @@ cudaError_t withUpdateTypes(const OptimizerUpdateArguments &arguments, Launch la
   return withElement(arguments.gradientDtype, withGradient);
 }
 
-/// Stores updated parameters, and the copy that is gathered where there is one.
+/// Stores updated parameters, and their copy for gathers if there is one.
 template <typename Gathered, typename Parameter, int N>
 __device__ __forceinline__ void storeParameters(Parameter *parameters, void *gathered,
                                                 int64_t first, const float (&values)[N]) {

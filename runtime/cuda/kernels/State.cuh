@@ -1,7 +1,7 @@
 //===- State.cuh - Optimizer state of a dtype of its own -------*- CUDA -*-===//
 //
-// The dtype of each state is known when a kernel runs, not when it is compiled: all threads take
-// the same branch, and three states of three dtypes need no instances of the kernels.
+// The dtype of each state is a run-time value: all threads take the same branch, and the
+// combinations of three states and three dtypes need no template instances.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +20,14 @@ template <typename Parameter> struct State {
   __device__ State(const OptimizerUpdateArguments &arguments, int index)
       : values(arguments.state[index]), dtype(arguments.stateDtype[index]) {}
 
-  /// N elements as they lie in memory, of at most 4 bytes each.
+  /// N elements as loaded from memory, of at most 4 bytes each.
   template <int N> struct Loaded {
     unsigned words[N];
   };
   template <int N> __device__ __forceinline__ Loaded<N> load(int64_t first) const {
     Loaded<N> loaded;
     if (dtype == FSDP_F32) {
-      // As many fp32 numbers as there are narrow parameters in 16 bytes take two words.
+      // fp32 state for the narrow parameters in 16 bytes takes two 16-byte words.
       constexpr int kPart = N < 4 ? N : 4;
 #pragma unroll
       for (int begin = 0; begin < N; begin += kPart) {
@@ -82,14 +82,14 @@ private:
   }
 };
 
-/// `value` as a number of T.
+/// `value` rounded to T.
 template <typename T> __device__ __forceinline__ float rounded(float value) {
   T narrow;
   fromFloat(value, narrow);
   return toFloat(narrow);
 }
 
-/// By what gradients are multiplied: see OptimizerUpdateArguments::stateDtype.
+/// The factor of the gradients: see OptimizerUpdateArguments::stateDtype.
 template <typename Parameter> struct Clip {
   float factor;
   bool isRounded = false;

@@ -3,8 +3,8 @@
 // Prints, as JSON, the bytes per second that each kernel reads and writes (1 GB = 1e9 bytes) on
 // device 0, and their ratio to a copy within the device (cudaMemcpyAsync, bytes read plus bytes
 // written). A figure is the median over repetitions between two events, after a warm-up; choose
-// more elements than the caches hold. All numbers are of the size of gradients, in fp32 and bf16:
-// how fast a kernel divides depends on them.
+// more elements than the caches hold. All values have the magnitude of gradients, in fp32 and bf16,
+// since the speed of divisions depends on the values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,7 +95,7 @@ public:
   }
 
 private:
-  /// All buffers hold positive numbers of 2^-10 to 2^-6, also where they are read as bf16.
+  /// Fills all buffers with positive numbers from 2^-10 to 2^-6, also if they are read as bf16.
   void fill() {
     std::vector<uint32_t> words(static_cast<size_t>(std::min<int64_t>(options.elements, 1 << 20)));
     uint32_t state = 1;
@@ -129,7 +129,7 @@ private:
       for (fsdp_dtype gradient : {FSDP_F32, FSDP_BF16})
         for (bool casts : {false, true}) {
           int states = kind == FSDP_SGD ? 1 : 2;
-          // Parameters and states are read and written, gradients read, the cast written.
+          // Parameters and states are read and written, gradients are read, the cast is written.
           int bytes = 8 + 8 * states + size(gradient) + (casts ? 2 : 0);
           print(std::string(names[kind]) + " gradients " + name(gradient) +
                     (casts ? " gathers bf16" : " gathers f32"),
@@ -152,7 +152,7 @@ private:
     }
   }
 
-  /// All numbers of a shard of bf16 are 2 bytes.
+  /// The update of a bf16 shard, with 2 bytes per value.
   void narrowUpdate(uint32_t kind, const std::string &optimizer) {
     const int states = kind == FSDP_SGD ? 1 : 2;
     print(optimizer + " of bf16", 4 + 4 * states + 2, [&] {

@@ -1,7 +1,8 @@
 //===- Timer.cpp - The timer kernels, for other programs ------------------===//
 //
-// libfsdp_timer.so: the time that a fake collective of this runtime takes on a stream, so that
-// FSDP2's can take the same (fsdp2.py). Each returns the launch's CUDA error, 0 if there is none.
+// libfsdp_timer.so: exports the timer kernels of this runtime's fake collectives, so that FSDP2's
+// fake collectives take the same time (fsdp2.py). Each function returns the launch's CUDA error, 0
+// if there is none.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-"""The steps that are compiled for a check on a GPU: what they are, and what each is for.
+"""The steps that are compiled for a check on a GPU, and the purpose of each.
 
 Models that compute in bf16 keep fp32 parameters, gather bf16 and reduce in fp32, as FSDP2 does under
 MixedPrecisionPolicy(param_dtype=bf16, reduce_dtype=fp32).
@@ -26,26 +26,26 @@ RANKS = 8
 LATENCY_US = 23.3
 GB_PER_S = 360.0
 
-#: Of every case; torch.optim.AdamW's defaults but for these.
+#: Options of every case; the others are torch.optim.AdamW's defaults.
 ADAMW = {"lr": 1e-3, "weight_decay": 0.1}
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One compiled step. Its initial weights are drawn where it runs; `values` names them, and cases
-    of one model share them."""
+    """One compiled step. Its initial weights are drawn on the machine that runs it; `values` names
+    them, and cases of one model share them."""
 
     purpose: str
     model: models.Config
     values: str
     ranks: int = 1
     schedule: str = "fsdp2"  # or "auto"
-    memory_cap: str = ""  # of the search
+    memory_cap: str = ""  # for the search
     fusion: str = "off"  # or "fast": elementwise operators are generated kernels
 
 
 def network():
-    """The collectives' costs as a file for --network."""
+    """The costs of collectives, as the contents of a file for --network."""
     bytes_per_ns = GB_PER_S * RANKS / (RANKS - 1)
     line = {"ranks": RANKS, "latencyNs": LATENCY_US * 1e3, "nsPerByte": 1 / bytes_per_ns,
             "spread": 0}  # fmt: skip
@@ -61,7 +61,7 @@ def cases(size: str):
     if size not in SIZES:
         raise ValueError(f"unknown size '{size}', expected one of {', '.join(SIZES)}")
     curve, dropout, large = SIZES[size]
-    # A little less than FSDP2's order needs here; without a cap the search takes 2 GiB more.
+    # A little less than FSDP2's order needs; without a cap the search uses 2 GiB more.
     cap = "28GiB" if size == "full" else ""
     small = dataclasses.replace(large, batch=1, seq=min(large.seq, 64))
     mlp = models.Config("mlp", dim=64, batch=8)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs the checks of tools/gpu-check.sh and says for each claim what was measured and whether it holds.
+"""Runs the checks of tools/gpu-check.sh, and prints each claim's figure and whether it holds.
 
     check.py --cases DIR --build BUILD --out DIR [--device cuda] [--seconds 400] [--only PART,...]
-    check.py ... --link        # links the cases and lets each say what it holds, without a device
+    check.py ... --link        # links the cases and lets each print its description, without a device
 
-The parts are of three stages, contact, numbers and baselines; --only takes their names too. What an earlier
-call has measured in the same folder is known to a later one.
+The parts belong to three stages, contact, numbers and baselines; --only takes the names of stages, too. A
+later call uses the measurements of earlier calls in the same folder.
 
-After each part writes figures.json into the report's folder; at the end prints a table. A part that
-fails or takes too long leaves what it has measured and the time of the others. Exit status 0: every
-claim holds.
+Writes figures.json into the report's folder after each part, and prints a table at the end. A part
+that fails or takes too long keeps its measurements and leaves the other parts their time. Exit
+status 0: every claim holds.
 """
 
 import argparse
@@ -29,22 +29,22 @@ import operators
 import overlap
 import runs
 
-#: A GPU at its power limit changes its clock from step to step.
+#: Many steps on a GPU, since at its power limit its clock changes from step to step.
 CUDA_STEPS, CPU_STEPS = 30, 4
-#: No single run takes that long on a GPU.
+#: Limit for a single run on a GPU.
 LONGEST_S = 75
-#: Steps before which caches, clocks and the captured graph settle.
+#: Warm-up steps in which caches, clocks and the captured graph settle.
 WARM_UP = 4
 
 
 def bytes_of(text):
-    """Of "0 bytes" or "1.5 MiB"."""
+    """The number of bytes in "0 bytes" or "1.5 MiB"."""
     number, unit = text.split()
     return float(number.replace(",", "")) * 1024 ** ["bytes", "KiB", "MiB", "GiB"].index(unit)
 
 
 class Checks:
-    """Each part fills the figures that it is given, and the claims."""
+    """The parts of the check. Each part fills the figures that it is given, and the claims."""
 
     def __init__(self, options, table):
         self.options, self.table = options, table
@@ -55,7 +55,7 @@ class Checks:
         self.steps = CUDA_STEPS if self.cuda else CPU_STEPS
         self.skip = WARM_UP if self.cuda else 1
         self.ours, self.fsdp2 = {}, {}
-        # Of these cases, by an earlier call.
+        # Measurements of these cases by earlier calls.
         self.known = options.out / "measured.json"
         self.cases = (options.cases / "manifest.json").read_text()
         try:
@@ -80,7 +80,7 @@ class Checks:
             self.table.measured(f"curve {name}", own["of_spread"])
 
     def operators(self, figures):
-        """In what this device's operators differ from the plans, all of them in one file."""
+        """Differences between this device's operators and the plans, all in one file."""
         failures = 0
         for name in ("dropout-8", "curve", "large-short"):
             path = self.options.out / f"{name}.operators.jsonl"
@@ -122,14 +122,14 @@ class Checks:
             if name == "large-auto":
                 self.table.measured("copies", bytes_of(ours["copied"]))
         if self.cuda:
-            # What a process holds on the device beside its arena: that of a small model.
+            # The device memory of a process beside its arena, measured on a small model.
             small = self.runner.run("dropout-8", 4, watch=True)
             arena = bytes_of(small.figure(r"arena (\S+ \w+) per rank"))
             self.ours["context"] = figures["context_bytes"] = small.device_bytes - arena
             self.compare()
 
     def run_fsdp2(self, measure, name, compiled="none"):
-        """What fsdp2.py says."""
+        """Runs fsdp2.py; returns its output."""
         arguments = ["--cases", self.options.cases, "--case", name, "--measure", measure,
                      "--device", self.options.device, "--steps", self.steps, "--skip", self.skip,
                      "--compile", compiled]  # fmt: skip
@@ -145,7 +145,7 @@ class Checks:
             self.compare()
 
     def compiled(self, figures):
-        """Those of FSDP2 with torch.compile; one way that fails leaves the other."""
+        """Figures of FSDP2 with torch.compile; if one way fails, the other is still measured."""
         if not self.cuda:
             figures["skipped"] = "torch.compile on a CPU is another compiler"
             return
@@ -158,7 +158,7 @@ class Checks:
                     self.table.failed(row, str(error))
                 continue
             self.compare_memory(f"memory {claims.SMALL} {compiled}", claims.SMALL, figures[compiled])
-        # Ours once more behind them: the device is as warm then.
+        # Ours is measured again afterwards, when the device is as warm.
         figures["again"] = {name: self.runner.run(name, self.steps).step_ms(self.skip)
                             for name in claims.FUSED if name in self.ours}  # fmt: skip
         for name, again in figures["again"].items():
@@ -168,7 +168,7 @@ class Checks:
                     self.table.measured(f"step {name} {compiled}", mean / figures[compiled]["step_ms"])
 
     def compare(self):
-        """The claims on ours beside FSDP2's, as far as both are known."""
+        """Checks the claims on our figures relative to FSDP2's, as far as both are known."""
         step, host = self.fsdp2.get("step"), self.fsdp2.get("host")
         for name in (*claims.OFF, *claims.FUSED, "large-tight"):
             if step and name in self.ours:
@@ -222,10 +222,10 @@ class Checks:
         self.table.measured("bandwidth", worst["of_copy"])
 
 
-#: Parts in order of worth, with the seconds that each may need on a GPU.
+#: Parts in order of importance, with the seconds that each may need on a GPU.
 PARTS = {"ladder": 50, "operators": 20, "curve": 30, "replay": 15, "fast": 85, "reference": 45, "overlapped": 15,
          "bandwidth": 10, "compiled": 85, "bare": 40}  # fmt: skip
-#: Parts that one call is for, where a call may not take long enough for all.
+#: Parts of a call, if the time limit of a call is too short for all parts.
 STAGES = {"contact": ("ladder", "operators"), "numbers": ("curve", "replay", "fast", "bandwidth"),
           "baselines": ("reference", "overlapped", "compiled", "bare")}  # fmt: skip
 
@@ -239,7 +239,7 @@ def link(runner):
 
 
 def machine():
-    """What the device and its driver say of themselves."""
+    """Names and versions of the device and its driver."""
     fields = "name,driver_version,memory.total,power.limit,clocks.max.sm,clocks.sm,temperature.gpu"
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0"]
     try:
@@ -255,7 +255,7 @@ def run_parts(options, checks, table, parts):
     end = time.monotonic() + options.seconds
     for i, part in enumerate(parts):
         begin = time.monotonic()
-        # What a part may need, and what nobody behind it does.
+        # A part may use its own time and the time that later parts do not need.
         spare = end - begin - sum(PARTS[later] for later in parts[i:])
         limit = min(PARTS[part] + max(spare, 0), end - begin) if checks.cuda else 600
         checks.runner.deadline = begin + limit
@@ -265,7 +265,7 @@ def run_parts(options, checks, table, parts):
             if limit < 5:
                 raise runs.Failed("no time is left")
             getattr(checks, part)(figures[part])
-        except Exception as error:  # whatever it is, the others go on
+        except Exception as error:  # whatever the error, the other parts go on
             reason = str(error).splitlines()[0] if str(error) else repr(error)
             figures[part]["error"] = reason
             print(f"{part}: {reason}", file=sys.stderr)
@@ -285,11 +285,11 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--cases", type=pathlib.Path, required=True)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="the runtime's build")
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder of the runtime")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--report", type=pathlib.Path, help="folder of figures.json; default: --out")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--seconds", type=float, default=400, help="for all parts together")
+    parser.add_argument("--seconds", type=float, default=400, help="time limit for all parts together")
     parser.add_argument("--link", action="store_true", help="link the cases, and end")
     parser.add_argument("--only", help="parts or stages, separated by commas: " + ", ".join([*PARTS, *STAGES]))
     options = parser.parse_args()

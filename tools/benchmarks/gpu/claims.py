@@ -1,4 +1,4 @@
-"""What tools/gpu-check.sh is to show: each claim, its goal, what was measured, and the verdict."""
+"""The claims that tools/gpu-check.sh checks: each with its goal, measured figure and verdict."""
 
 import dataclasses
 import math
@@ -20,22 +20,23 @@ class Claim:
     holds: bool = False
 
 
-#: FSDP2 is a peer eagerly, and with torch.compile of each block or of the model.
+#: Ways of FSDP2 with torch.compile, besides eager: each block is compiled, or the whole model.
 COMPILED = {"blocks": "blocks", "whole": "the model"}
-#: Steps of torch's own kernels have eager FSDP2 as their peer; those of generated kernels, the default of
-#: --target cuda, have both.
+#: Steps with torch's kernels are compared with eager FSDP2; steps with generated kernels, the default of
+#: --target cuda, with eager and compiled FSDP2.
 OFF, FUSED = ("large-auto", "large-fsdp2"), ("large-fused", "large-fused-fsdp2")
-#: The other one takes the memory that it is given: without a cap the fastest step keeps what it need not compute again.
+#: The case for claims on memory. The other one uses the available memory: without a cap the fastest step keeps results
+#: instead of recomputing them.
 SMALL = "large-fused-fsdp2"
 
 
 def beside_compiled(compiled):
-    """The claims that a way of torch.compile is needed for."""
+    """The claims that need FSDP2 with this way of torch.compile."""
     return [*(f"step {name} {compiled}" for name in FUSED), f"memory {SMALL} {compiled}"]
 
 
 def all_claims():
-    """{key: Claim}, in the order in which they are told."""
+    """{key: Claim}, in the order of the report."""
     found = {
         "ladder": Claim("ladder", "right", "first steps that fail, are no graph or have other losses", "<=", 0),
         "operators": Claim("operators", "right", "operators that do otherwise than the plan says",
@@ -96,7 +97,7 @@ class Table:
             self.rows[key].reason = reason
 
     def end_part(self, part, reason):
-        """Claims of a part that has ended are not measured any more, unless a later one does."""
+        """Marks the claims of an ended part as not measured, unless a later part measures them."""
         for row in self.rows.values():
             if row.part == part and row.value is None and not row.reason:
                 row.reason = reason

@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
-"""The loss curve of a compiled step beside torch eager's, and graph replay beside eager issue.
+"""Compares the loss curve of a compiled step with torch eager's, and graph replay with eager issue.
 
     curve.py --cases DIR --case curve --weights FILE --data FILE [--steps 50] [--device cuda]
 
-prints torch eager's losses, and those of its runs from moved parameters, as JSON.
+prints, as JSON, the losses of torch eager, and those of its runs from perturbed parameters.
 
 The model of the case "curve" computes in bf16 under fp32 parameters, with gradients and updates in
 fp32: the arithmetic of FSDP2's MixedPrecisionPolicy(param_dtype=bf16, reduce_dtype=fp32). Both sides
 run the same operators on the same values; they differ in where they round, in the order in which
 kernels add (algorithms of matrix products, atomic additions) and in the last bits of the update.
 
-The difference of two losses is relative to max(loss, 1). Two bounds, see judge():
+The difference of two losses is relative to max(loss, 1). There are two bounds, see judge():
 
 FIRST_BOUND, for the first steps, where training has amplified nothing yet. The loss is a mean over
 the batch's tokens of log-sum-exp minus a logit, whose slope in each logit is at most 1; logits are of
-the size of the loss, and rounding one to bf16 errs by at most 2^-9 of it, in either direction. If the
-roundings of a token were those of all, the mean would err by up to that. They are not: half of it is
-a bound that thousands of tokens stay well below (2e-4 on an H100), and that a learning rate which is
-10 % off exceeds.
+the size of the loss, and rounding one to bf16 errs by at most 2^-9 of it, in either direction. If all
+tokens had the same rounding errors, the mean would err by up to 2^-9. They do not: the mean over
+thousands of tokens stays well below half of it (2e-4 on an H100), and a learning rate that is 10 %
+off exceeds half of it.
 
-SPREAD, for all steps. Training amplifies roundings: from parameters that are moved by up to half a
-bf16 rounding each, torch's own losses come to differ by 5 % in 50 steps. So a curve is right if its
+SPREAD, for all steps. Training amplifies rounding errors: if each parameter is perturbed by up to
+half a bf16 rounding, torch's own losses differ by 5 % after 50 steps. So a curve is right if its
 distance from torch eager's (root mean square over the steps) is at most SPREAD times the mean
-distance of such runs. A factor, since a curve that is one more such run must pass: nine runs on a CPU
-lay between 0.8 and 1.4 times their mean. Not the largest distance itself, which a fifth of such
-curves would exceed with MOVED = 4. A dropped gradient of a matrix of a block's MLP or of attention's
-values lies at 7 to 28 times the mean; those of a norm, of queries and of keys matter too little in 50
-steps to be seen.
+distance of perturbed runs. SPREAD is above 1, since one more such run must pass: nine runs on a CPU
+were between 0.8 and 1.4 times their mean. The bound is not the largest distance, since with MOVED = 4
+a fifth of such curves would exceed that. A dropped gradient of a matrix of a block's MLP or of
+attention's values is at 7 to 28 times the mean; dropped gradients of a norm, of queries and of keys
+matter too little in 50 steps to be seen.
 """
 
 import argparse
@@ -44,7 +44,7 @@ import safetensors_io  # found through cases
 
 CASES = ("curve", "curve-fused")
 STEPS = 50
-MOVED = 4  # runs of torch from moved parameters
+MOVED = 4  # runs of torch from perturbed parameters
 FIRST_STEPS, FIRST_BOUND = 5, 2**-10
 SPREAD = 1.5
 SAMPLES = 64  # of the data, whatever the batch

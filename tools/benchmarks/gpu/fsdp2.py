@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""What a step of PyTorch FSDP2 takes as one of several ranks, the others fake.
+"""Measures a step of PyTorch FSDP2 on one of several ranks; the others are fake.
 
     fsdp2.py --cases DIR --case large-fsdp2 --measure step|host [--compile none|blocks|whole]
         [--timer LIBRARY] [--device cuda]
 
-As users run it: each block and the root are sharded by fully_shard with its defaults over a fake
-process group, attention is the one that torch chooses, the optimizer is the fused AdamW. --compile:
-eager, or torch.compile of each block (as torchtitan does) or of the whole model.
+The step is as users run it: fully_shard, with its defaults, shards each block and the root over a
+fake process group, attention is the kernel that torch chooses, and the optimizer is the fused
+AdamW. --compile: eager, or torch.compile of each block (as torchtitan does) or of the whole model.
 
-The collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do on FSDP2's
-own streams what the runtime's fake communicator does: copy what would arrive, and take at least the
-α-β model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
+The collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do the same
+as the runtime's fake communicator, on FSDP2's own streams: they copy the bytes that would arrive,
+and take at least the α-β model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
 
-"step": the time of a step and the memory it needs. "host": how long the host issues a step; the
-collectives then copy nothing but the own block, as the calls of a real one cost little more than
-one launch. Prints JSON.
+"step": the time of a step and the memory it needs. "host": the host's time to issue a step; the
+collectives then copy only this rank's block, since the calls of a real collective cost little more
+than one launch. Prints JSON.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from cases import models
 
 
 class Timer:
-    """The time from a start in the current stream to a point that comes no sooner; on a CPU of the
-    caller. Timers of one number belong to one stream."""
+    """Makes the current stream (on a CPU the caller) wait until a time has passed since a start. A
+    timer's number belongs to one stream."""
 
     def __init__(self, number, library, latency_us, gb_per_s):
         self.number, self.latency_ns, self.bytes_per_ns = number, latency_us * 1e3, gb_per_s
@@ -65,7 +65,7 @@ class Timer:
 
 
 class FakeCollective:
-    """FSDP2's interface of a custom collective. `copies`: what would arrive is copied."""
+    """A custom collective of FSDP2. `copies`: copies the bytes that would arrive."""
 
     def __init__(self, timer, ranks, copies):
         self.timer, self.ranks, self.copies = timer, ranks, copies
@@ -107,7 +107,7 @@ class FakeReduceScatter(FakeCollective):
 
 
 def blocks_of(model):
-    """The repeated blocks, as fsdpc groups them without a configuration."""
+    """The repeated blocks, grouped as fsdpc does without a configuration."""
     return next(child for child in model.children() if isinstance(child, torch.nn.ModuleList))
 
 
@@ -145,7 +145,7 @@ class Trainer:
             torch.cuda.synchronize()
 
     def step_ms(self, steps, skip):
-        """Median time of a step; the loss of the step before is read in each, as the binary does."""
+        """Median time of a step; each step reads the loss of the step before, as the binary does."""
         times, last = [], self.step().detach()
         for _ in range(steps):
             begin = time.perf_counter()
@@ -157,8 +157,8 @@ class Trainer:
         return statistics.median(times[skip:])
 
     def host_ms(self, steps, skip):
-        """Median time in which the host issues a step for a device that is idle before and is never
-        waited for meanwhile."""
+        """Median time of the host to issue a step. The device is idle before, and the host does not
+        wait for it meanwhile."""
         times = []
         for _ in range(steps):
             self.synchronize()
@@ -180,7 +180,7 @@ def main():
     parser.add_argument("--timer", help="libfsdp_timer.so")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--skip", type=int, default=4, help="steps that warm up")
+    parser.add_argument("--skip", type=int, default=4, help="number of warm-up steps")
     options = parser.parse_args()
     if options.device == "cuda" and not options.timer:
         parser.error("--device cuda needs --timer: the library of the timer kernels")

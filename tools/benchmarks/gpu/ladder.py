@@ -1,8 +1,8 @@
-"""First contact: small steps, each in ways that ask more and more of the device.
+"""First contact: small steps, each in several ways, which use more and more features of the device.
 
-A rung is a model in one way: issued entry by entry, as a graph, as a graph with NCCL between one rank. Each is a
-process of its own, and what fails leaves the others. A rung that fails runs once more with blocking launches, which
-tell the kernel that did it, and leaves what its streams did last (--failure-dump) in the logs.
+A rung is a model in one way: issued entry by entry, as a graph, or as a graph with NCCL on one rank. Each rung is a
+process of its own, so a failure does not affect the others. A rung that fails runs once more with blocking
+launches, which show the kernel that failed, and the last events of its streams (--failure-dump) are in the logs.
 """
 
 import json
@@ -11,7 +11,7 @@ import runs
 
 #: From few operators to many: an MLP, GPT-2 in fp32 with dropout, Llama in bf16, the same with generated kernels.
 MODELS = ("mlp", "dropout", "curve", "curve-fused")
-#: {way: (flags, with NCCL)}
+#: {way: (flags, whether with NCCL)}
 WAYS = {"eager": (["--cuda-graph", "off"], False), "graph": (["--cuda-graph", "on"], False),
         "nccl": (["--cuda-graph", "on"], True)}  # fmt: skip
 STEPS = 5
@@ -41,11 +41,11 @@ def attempt(runner, name, way, **environment):
 
 
 def climb(runner, figures):
-    """Fills {"<model> <way>": figures}; returns the names of the rungs that failed, or whose losses are not those of
-    the model's first rung."""
+    """Fills {"<model> <way>": figures}. Returns the names of rungs that failed, or whose losses differ from the
+    model's first rung."""
     wrong = []
     for name in MODELS:
-        first = None  # rung of the model that has losses
+        first = None  # first rung of the model with losses
         for way in WAYS:
             rung = f"{name} {way}"
             own = figures[rung] = attempt(runner, name, way)

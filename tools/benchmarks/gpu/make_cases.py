@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles the cases of cases.py into a folder: make_cases.py --tools BIN --out DIR [--size tiny].
 
-Per case an object file and, where it has collectives, the predicted timeline (.trace.json) and
-report (.report.json); manifest.json lists all with the sizes of their models.
+Writes for each case an object file and, if it has collectives, the predicted timeline (.trace.json)
+and report (.report.json); manifest.json lists all cases with the sizes of their models.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Maker:
         self.captured = {}
 
     def capture(self, config):
-        """The captured step of a model, once per model; saved without values."""
+        """The captured step of a model, without values; made once per model."""
         key = json.dumps(dataclasses.asdict(config))
         if key not in self.captured:
             model = self.scratch / f"model{len(self.captured)}.pt"

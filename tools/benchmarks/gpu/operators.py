@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measured and predicted durations of a step's operators and kernels, for who calibrates the cost model.
+"""Compares measured and predicted durations of a step's operators and kernels, to calibrate the cost
+model.
 
     operators.py PREDICTED.json MEASURED.json
 
 PREDICTED is fsdp-explain's --trace of a schedule, MEASURED a training binary's --trace of it, issued
-entry by entry. Both have the same operators on the compute track in the same order, but for what the
-cost model gives no time (zeroing of memory): its prediction is 0. A row is about the slices of one
-operator that move the same number of bytes, which the measured timeline says.
+entry by entry. Both have the same operators on the compute track in the same order, except those to
+which the cost model gives no time (zeroing of memory): their prediction is 0. A row has the slices
+of one operator that move the same number of bytes, as given in the measured timeline.
 """
 
 import json
@@ -19,16 +20,16 @@ COMPUTE = 2  # the track, see lib/Explain/Trace.cpp
 
 
 def slices(path):
-    """(operator or kernel, slice) of what is computed, in order of time."""
+    """(operator or kernel, slice) of the compute track, in order of time."""
     events = json.loads(pathlib.Path(path).read_text())["traceEvents"]
     computed = sorted((e for e in events if e["ph"] == "X" and e["tid"] == COMPUTE),
                       key=lambda e: e["ts"])  # fmt: skip
-    # The compiler says what is a kernel, the runtime its name alone.
+    # The compiler marks kernels, the runtime gives only their names.
     return [(e["args"]["operator"].removeprefix("kernel "), e) for e in computed]
 
 
 def predicted_ms(path):
-    """When the last slice of a predicted timeline ends."""
+    """The end of the last slice of a predicted timeline."""
     events = json.loads(pathlib.Path(path).read_text())["traceEvents"]
     return max(e["ts"] + e["dur"] for e in events if e["ph"] == "X") / 1e3
 

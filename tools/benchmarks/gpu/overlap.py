@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""How much of the communication that a schedule hides is hidden on a measured timeline.
+"""Computes how much of the communication that a schedule hides is hidden on a measured timeline.
 
     overlap.py PREDICTED.json MEASURED.json
 
-PREDICTED is fsdp-explain's --trace of a schedule, MEASURED a training binary's --trace of it. Of each
-collective the schedule says which share of its time computation does not wait for. The answer is
+PREDICTED is fsdp-explain's --trace of a schedule, MEASURED a training binary's --trace of it. For
+each collective the schedule gives the share of its time for which computation does not wait. The
+result is
 
     sum over collectives of min(share * time, hidden) / sum of share * time
 
-with the time and the hidden part of it as measured, and 1 where the schedule hides nothing. The part
-that is not hidden is how long the compute stream stood still for the collective.
+with the measured time and its hidden part, or 1 if the schedule hides nothing. The exposed part is
+the time for which the compute stream waits for the collective.
 """
 
 import json

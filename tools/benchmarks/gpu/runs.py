@@ -1,7 +1,8 @@
-"""Links the compiled cases with the runtime, gives them weights and data, runs them, reads what they say.
+"""Links the compiled cases with the runtime, gives them weights and data, runs them, and reads their
+output.
 
-What uses the device is a process of its own: one that fails, hangs or runs out of memory there leaves
-the others as they were.
+Everything that uses the device runs in a process of its own, so that a process that fails, hangs or
+runs out of device memory does not affect the others.
 """
 
 import ctypes
@@ -26,19 +27,19 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Failed(Exception):
-    """A run that ended badly; the message is one line."""
+    """A run that failed; the message is one line."""
 
 
 @dataclasses.dataclass
 class Result:
-    """What a run of a training binary did."""
+    """The result of a run of a training binary."""
 
     log: list  # a dict per step, see --log
     output: str  # its standard output
-    device_bytes: int = 0  # most that the device's memory held meanwhile; 0: not watched
+    device_bytes: int = 0  # peak of the device's memory in use; 0: not watched
 
     def step_ms(self, skip):
-        """Median over the steps but the first `skip`."""
+        """Median over all steps but the first `skip`."""
         times = sorted(line["step_ms"] for line in self.log[skip:])
         return times[len(times) // 2]
 
@@ -54,7 +55,7 @@ class MemoryInfo(ctypes.Structure):
 
 
 class DeviceMemory:
-    """Watches how much of the first device's memory is in use, whoever uses it."""
+    """Watches the memory in use on the first device, by any process."""
 
     def __init__(self, watch):
         self.peak, self.watching = 0, watch
@@ -99,10 +100,10 @@ class Runner:
         for path in (self.work, self.logs):
             path.mkdir(parents=True, exist_ok=True)
         self.calls = 0
-        self.deadline = time.monotonic() + 600  # of what runs, in time.monotonic()'s seconds
-        self.longest_s = 600  # of a command
-        self.without_graph = []  # what only ran entry by entry, and why
-        self.without_nccl = ""  # why single ranks run without it
+        self.deadline = time.monotonic() + 600  # of all runs, in seconds of time.monotonic()
+        self.longest_s = 600  # limit of one command
+        self.without_graph = []  # cases that ran only entry by entry, and why
+        self.without_nccl = ""  # why single ranks run without NCCL
 
     def case(self, name):
         entry = cases.find(self.manifest, name)
@@ -143,12 +144,12 @@ class Runner:
         return path
 
     def call(self, command, what, **variables):
-        """The standard output of a command, which ends before the deadline or is ended. All that
-        it prints goes to a log named after `what`. `variables`: of its environment."""
+        """The standard output of a command, which is killed at the deadline. All its output goes to
+        a log named after `what`. `variables`: of its environment."""
         command = list(map(str, command))
         self.calls += 1
         log = self.logs / f"{self.calls:02}-{what.replace(' ', '-')}.log"
-        # Matrix products split their sums alike whatever else runs; NCCL says what it does not like.
+        # Matrix products split their sums in the same way in every run; NCCL prints warnings.
         environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "NCCL_DEBUG": "WARN",
                        **variables}  # fmt: skip
         begin = time.monotonic()
@@ -173,11 +174,12 @@ class Runner:
         return text
 
     def script(self, name, *arguments, what):
-        """The same of a script beside this one."""
+        """The same for a script in this script's folder."""
         return self.call([sys.executable, HERE / name, *arguments], what)
 
     def command(self, name, steps, flags, fake, samples, nccl=True):
-        """`nccl`: a single rank has a communicator of NCCL's, unless `without_nccl` says that it cannot."""
+        """The command of a run. `nccl`: a single rank uses NCCL, unless `without_nccl` has a reason against
+        it."""
         case = self.case(name)
         command = [self.link(name), "--data", self.data(name, samples), "--init",
                    self.weights(name), "--steps", steps, "--log", self.work / f"{name}.jsonl",
@@ -191,9 +193,9 @@ class Runner:
         return command
 
     def run(self, name, steps, *flags, fake="delay", samples=None, watch=False):
-        """Trains `steps` steps. `fake`: how collectives of missing ranks are played: "delay" by
-        copies that take the α-β model's time, "copy" by copies alone. A step that fails as a graph
-        is run once more entry by entry, and where NCCL cannot connect one rank, without it."""
+        """Trains `steps` steps. `fake`: how collectives of missing ranks are simulated: "delay" by
+        copies that take the α-β model's time, "copy" by copies only. A step that fails as a graph
+        is run once more entry by entry, and if NCCL cannot connect one rank, without NCCL."""
         what = f"run {name}"
         with DeviceMemory(watch) as memory:
             try:

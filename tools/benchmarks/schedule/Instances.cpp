@@ -1,4 +1,4 @@
-//===- Instances.cpp - What the scheduler is measured on ------------------===//
+//===- Instances.cpp - Problems for the benchmark -------------------------===//
 
 #include "Instances.h"
 #include "ProblemFile.h"
@@ -17,7 +17,7 @@ using fsdp::schedule::Problem;
 
 namespace {
 
-/// The same numbers from every standard library.
+/// Random numbers that do not depend on the standard library.
 class Random {
 public:
   explicit Random(uint64_t seed) : generator(seed) {}
@@ -52,8 +52,8 @@ public:
 
 } // namespace
 
-/// Any shape of network: compute from much faster to much slower than communication, groups from
-/// alike to very unlike.
+/// Adds a random instance: compute from much faster to much slower than communication, groups from
+/// equal to very different sizes.
 void InstanceList::addRandom(uint64_t seed, Granularity granularity) {
   Random random(seed);
   Deployment deployment{.ranks = random.choose({8, 16, 64, 256, 1024}),
@@ -87,7 +87,7 @@ void InstanceList::addRandom(uint64_t seed, Granularity granularity) {
   add(name, "random", std::move(model), deployment);
 }
 
-/// Few blocks of few operations, whose collectives are mostly latency.
+/// Adds an instance with few blocks of few operations, whose collectives are mostly latency.
 void InstanceList::addTiny(uint64_t seed) {
   Random random(1000 + seed);
   double computeOverNetwork = std::pow(10, random.uniform(-.4, .5));

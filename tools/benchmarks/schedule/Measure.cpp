@@ -51,7 +51,7 @@ uint64_t fsdp::benchmark::hashOf(const Plan &plan) {
   return hash;
 }
 
-/// By an exact search, where that ends: no plan takes less.
+/// Raises the lower bound by an exact search, if that ends.
 static void raiseBound(const Problem &problem, int64_t partialPlans, Measurement &result) {
   std::optional<ExactResult> exact = searchExactly(problem, result.makespanNs, partialPlans);
   if (!exact || !exact->isComplete)

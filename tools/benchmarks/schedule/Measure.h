@@ -9,7 +9,7 @@
 
 namespace fsdp::benchmark {
 
-/// What step / bound should come to at most for captured models.
+/// Goal for step / bound on captured models.
 inline constexpr double kCapturedGoal = 1.02;
 
 struct MeasureOptions {
@@ -25,9 +25,9 @@ struct Measurement {
   double makespanNs = 0, boundNs = 0;
   std::string boundKind, origin;
   int64_t simulations = 0;
-  double seconds = 0; // of the processor, for the first plan and its bound
+  double seconds = 0; // CPU time, for the first plan and its bound
   uint64_t planHash = 0;
-  std::string complaint; // of verify(); empty: none
+  std::string complaint; // error of verify(); empty: none
   struct Peer {
     std::string name;
     std::optional<double> makespanNs; // none: no plan under this cap
@@ -37,16 +37,16 @@ struct Measurement {
   double ratio() const { return makespanNs / boundNs; }
   bool isCaptured() const { return family != "random" && family != "tiny"; }
   bool hasReplicas() const { return family == "replicas"; }
-  /// The best of the peers; infinite if none has a plan.
+  /// The makespan of the best peer; infinite if no peer has a plan.
   double bestPeerNs() const;
 };
 
 Measurement measure(const Instance &instance, double capFactor, const MeasureOptions &options);
 
-/// The same for the same plan on every machine.
+/// A hash that is the same for the same plan on every machine.
 uint64_t hashOf(const schedule::Plan &plan);
 
-/// The tables of the summary, on standard output. Returns whether every goal is met.
+/// Prints the tables of the summary. Returns whether every goal is met.
 bool printSummary(const std::vector<Measurement> &measurements);
 void writeJson(const std::vector<Measurement> &measurements, const std::string &path);
 

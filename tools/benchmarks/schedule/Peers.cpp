@@ -1,4 +1,4 @@
-//===- Peers.cpp - What other compilers would decide ----------------------===//
+//===- Peers.cpp - Decisions of other compilers ---------------------------===//
 
 #include "Peers.h"
 
@@ -22,8 +22,8 @@ std::string_view fsdp::benchmark::getName(Peer peer) {
   return "";
 }
 
-/// Gates as late as hides the gather, on a lane that does one after the other (XLA's scheduler
-/// works from the end of the program and places a start when its latency is covered).
+/// Sets the latest gates that hide each gather, on a lane that runs one gather after another (XLA's
+/// scheduler works from the end of the program and places a start when its latency is covered).
 static void setLatestGates(const Problem &problem, Decisions &decisions) {
   std::vector<double> beginNs = problem.reachedNs();
   double nextNs = std::numeric_limits<double>::infinity();
@@ -39,8 +39,8 @@ static void setLatestGates(const Problem &problem, Decisions &decisions) {
   }
 }
 
-/// Keeps copies while the peak that it expects stays in its budget, those first that save most time
-/// per byte; gathers as early as the budget allows.
+/// Keeps gathered copies while the expected peak stays within the budget, those first that save
+/// most time per byte; gathers as early as the budget allows.
 static void decideDeepCompile(const Problem &problem, Decisions &decisions) {
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint32_t> candidates;
@@ -75,7 +75,7 @@ static void decideDeepCompile(const Problem &problem, Decisions &decisions) {
 }
 
 Decisions fsdp::benchmark::decideAs(const Problem &problem, Peer peer) {
-  // All keep what takes no memory, and gather and reduce each group alone.
+  // All peers keep copies that take no memory, and gather and reduce each group by itself.
   Decisions decisions = decideByPolicy(problem, Policy::Asap);
   switch (peer) {
   case Peer::XlaLatencyHiding:
@@ -85,7 +85,7 @@ Decisions fsdp::benchmark::decideAs(const Problem &problem, Peer peer) {
     decideDeepCompile(problem, decisions);
     break;
   case Peer::Inductor: {
-    // Its reordering passes may add 5 % or 1 GiB to the peak.
+    // The peer's reordering passes may add 5 % or 1 GiB to the peak.
     setLatestGates(problem, decisions);
     int64_t minimum = problem.minimumPeak().bytes;
     decisions.memoryCapBytes = minimum + std::max<int64_t>(minimum / 20, int64_t(1) << 30);

@@ -1,7 +1,8 @@
-//===- Peers.h - What other compilers would decide ----------------*- C++ -*-===//
+//===- Peers.h - Decisions of other compilers ----------------- -*- C++ -*-===//
 //
-// What XLA's latency-hiding scheduler, DeepCompile and TorchInductor would decide on the same
-// problem, through a list scheduler that respects the cap, which they do not have.
+// The decisions that XLA's latency-hiding scheduler, DeepCompile and TorchInductor would make for
+// the same problem, put through a list scheduler that respects the cap, which these compilers do
+// not have.
 //
 //===----------------------------------------------------------------------===//
 

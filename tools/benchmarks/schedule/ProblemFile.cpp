@@ -9,7 +9,7 @@
 using namespace fsdp::schedule;
 using nlohmann::json;
 
-/// Nothing: null.
+/// An empty optional is null.
 template <typename T> struct nlohmann::adl_serializer<std::optional<T>> {
   static void to_json(json &file, const std::optional<T> &value) {
     file = value ? json(*value) : json();

@@ -7,8 +7,8 @@
 
 namespace fsdp::benchmark {
 
-/// Reads back as the same problem, to the last bit; the cap is no part of it. Returns what is
-/// wrong, with the file's name.
+/// A problem reads back bit for bit; the cap is not stored. Both return an error with the file's
+/// name, if there is one.
 std::optional<std::string> writeProblem(const schedule::Problem &problem, const std::string &path);
 std::optional<std::string> readProblem(const std::string &path, schedule::Problem &problem);
 

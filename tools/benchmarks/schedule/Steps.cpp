@@ -30,11 +30,11 @@ private:
   };
 
   uint32_t addOperation(double durationNs, double bytes);
-  /// Between blocks: an operation that takes no time and holds activations only, so that a gather
-  /// can be launched before computation waits for a reduction's memory.
+  /// Adds, between blocks, an operation that takes no time and holds only activations, so that a
+  /// gather can be launched before computation waits for a reduction's memory.
   void addPause() { addOperation(0, activationBytes); }
-  /// `segments` of a block's time, each of a few heavy operations between many light ones;
-  /// `bytesAt` of the fraction that is done.
+  /// Adds a block. `segments`: shares of the block's time, each of a few heavy operations between
+  /// many light ones; `bytesAt`: live bytes by the completed fraction.
   template <typename BytesAt>
   Span addBlock(double durationNs, int operations, std::span<const double> segments,
                 double temporaryBytes, BytesAt bytesAt);
@@ -53,7 +53,7 @@ private:
   Problem problem;
   std::vector<double> parametersOf; // by group
   double stateBytes = 0, activationBytes = 0;
-  int64_t previousBytes = 0; // of the latest operation, without gradients
+  int64_t previousBytes = 0; // bytes of the latest operation, without gradients
 };
 
 } // namespace
@@ -70,7 +70,7 @@ template <typename BytesAt>
 StepBuilder::Span StepBuilder::addBlock(double durationNs, int operations,
                                         std::span<const double> segments, double temporaryBytes,
                                         BytesAt bytesAt) {
-  // A segment's time is 80 % in two operations, say two products; the rest is short.
+  // Two operations, as two matrix products, take 80 % of a segment's time; the others are short.
   constexpr double kHeavyShare = .4;
   auto numSegments = int(segments.size());
   auto first = uint32_t(problem.operations.size());
@@ -216,7 +216,7 @@ Problem StepBuilder::build() {
 Model fsdp::benchmark::makeDecoder(int layers, double tokens) {
   constexpr double kHidden = 4096, kFeedForward = 14336, kKeyValue = 1024, kVocabulary = 128256;
   constexpr double kBf16 = 2; // bytes
-  /// Logits in bf16, their softmax and its gradient in fp32, partly in place.
+  /// Bytes for logits in bf16, and for their softmax and its gradient in fp32, partly in place.
   constexpr double kLogitBytesPerElement = 6;
   Block block;
   block.parameters = 2 * kHidden * kHidden + 2 * kHidden * kKeyValue + 3 * kHidden * kFeedForward;

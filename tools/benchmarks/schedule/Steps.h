@@ -1,7 +1,7 @@
 //===- Steps.h - One training step of a model on a mesh -----------*- C++ -*-===//
 //
-// Analytic stand-ins for captured steps: parameters, arithmetic and bytes of each block, and how a
-// step of them on a mesh becomes a scheduling problem.
+// Analytic models of training steps: parameters, arithmetic and bytes of each block, and the
+// scheduling problem of a step on a mesh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,20 +17,20 @@ struct Block {
   double forwardFlops = 0;
   double savedBytes = 0;     // for the backward
   double temporaryBytes = 0; // while its heaviest operations run
-  double inputBytes = 0;     // what recomputation keeps instead of savedBytes
+  double inputBytes = 0;     // kept instead of savedBytes with recomputation
 };
 
 struct Model {
   std::vector<Block> blocks;
   double embeddingParameters = 0, headParameters = 0;
-  double tokens = 0, hidden = 0; // of a rank's microbatch
+  double tokens = 0, hidden = 0; // tokens of a rank's microbatch
   double logitBytes = 0;
 };
 
-/// Llama-3-8B with so many layers.
+/// Llama-3-8B with `layers` layers.
 Model makeDecoder(int layers, double tokens);
 
-/// How many operations a block becomes. Captured transformer layers have about 60 forward and 120
+/// The number of operations of a block. Captured transformer layers have about 60 forward and 120
 /// backward operations, most of them short.
 struct Granularity {
   int forward = 60, backward = 120;

@@ -75,7 +75,8 @@ static bool printGoals(const std::vector<Measurement> &measurements) {
   size_t lost = 0, invalid = 0, gaps = 0;
   double closed = 0;
   for (const Measurement &it : measurements) {
-    // A search ends when the bound is met within 0.1 %, whatever a peer would come to.
+    // A search ends when it is within 0.1 % of the bound, so a peer counts as better only beyond
+    // that.
     lost += it.bestPeerNs() * 1.001 < it.makespanNs;
     invalid += !it.complaint.empty();
     if (std::isfinite(it.bestPeerNs()) && it.bestPeerNs() >= 1.05 * it.boundNs) {

@@ -4,8 +4,8 @@ problem on several devices, networks and meshes, and runs schedule-benchmark on 
 
     tools/benchmarks/schedule/captured.py --build build/release -o problems -- --require-goals
 
-What follows -- goes to schedule-benchmark. Captured modules and problems in the output folder are
-used again.
+Arguments after -- go to schedule-benchmark. Captured modules and problems in the output folder are
+reused.
 """
 
 import argparse
@@ -20,7 +20,7 @@ CAPTURE = HERE.parents[1] / "capture_shape.py"
 
 @dataclasses.dataclass
 class Capture:
-    shape: str  # of capture_shape.py
+    shape: str  # a shape of capture_shape.py
     seq: int = 0  # tokens of a sample; 0: the shape's
     batch: int = 0  # samples of one rank; 0: the shape's
 
@@ -34,7 +34,7 @@ class Deployment:
     ranks: int
     device: str = "h100"
     recompute: str = "cheap"
-    network: str = ""  # "": the device's; else a file of networks/
+    network: str = ""  # "": the device's; else a file in networks/
     updates: str = "interleaved"
     replicas: int = 1  # of `ranks` shards each
 
@@ -112,7 +112,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True, help="folder")
     parser.add_argument("--extract-only", action="store_true", help="do not run the benchmark")
-    parser.add_argument("benchmark", nargs="*", help="arguments of schedule-benchmark, behind --")
+    parser.add_argument("benchmark", nargs="*", help="arguments of schedule-benchmark, after --")
     options = parser.parse_args()
     tools = options.build / "bin"
     for tool in ("fsdp-capture", "extract-problem", "schedule-benchmark"):

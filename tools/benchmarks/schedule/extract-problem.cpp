@@ -1,7 +1,7 @@
 //===- extract-problem.cpp - The scheduling problem of a captured step ----===//
 //
-// What `--schedule auto` would search on: the captured step, sharded and recomputed as asked, with
-// the durations of a device, as a file for schedule-benchmark.
+// Writes the problem that `--schedule auto` would search: the captured step, sharded and with the
+// given recomputation, with a device's durations, as a file for schedule-benchmark.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +45,8 @@ static int run(const Options &options) {
 
   PipelineOptions pipeline;
   pipeline.mesh = options.mesh;
-  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
+  // The flag is checked, so this succeeds.
+  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute);
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(module.getContext());
@@ -69,18 +70,19 @@ int main(int argc, char **argv) {
   CLI::App app("Writes the scheduling problem of a captured step on a mesh.", "extract-problem");
   Options options;
   app.add_option("INPUT", options.input, "Captured module, text or bytecode")->required();
-  app.add_option("-o", options.output, "The problem (JSON)")->required();
-  app.add_option("--mesh", options.mesh, "As fsdpc's: dp=64")->required();
-  app.add_option("--recompute", options.recompute, "What the backward computes again")
+  app.add_option("-o", options.output, "File for the problem (JSON)")->required();
+  app.add_option("--mesh", options.mesh, "Mesh as for fsdpc: dp=64")->required();
+  app.add_option("--recompute", options.recompute,
+                 "Policy of recomputation, as --recompute of fsdpc")
       ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
       ->capture_default_str();
-  app.add_option("--updates", options.updates, "Where shards are updated")
+  app.add_option("--updates", options.updates, "Position of the updates of shards")
       ->check(CLI::IsMember({"interleaved", "at-end"}))
       ->capture_default_str();
   app.add_option("--device", options.costs.device,
-                 "Whose durations: a100, h100, h100-500w, h200, b200, cpu");
+                 "Device that predicts durations: a100, h100, h100-500w, h200, b200, cpu");
   app.add_option("--network", options.costs.network,
-                 "A preset's name or a JSON file (the device's)");
+                 "Network that predicts collectives: a preset or a JSON file (the device's)");
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

@@ -1,7 +1,8 @@
 //===- schedule-benchmark.cpp - How close plans come to the bound ---------===//
 //
-// Runs `auto` on captured and on random training steps under several memory caps and compares it
-// with the proven bound and with what others would do. Prints one line per instance, then tables.
+// Runs `auto` on captured and on random training steps under several memory caps, and compares it
+// with the proven lower bound and with other compilers' decisions. Prints one line per instance,
+// then tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ struct Options {
 };
 } // namespace
 
-/// `options.instances` of them, spread evenly; 0: all.
+/// Selects `options.instances` instances, spread evenly; 0: all.
 static std::vector<Instance> select(const Options &options, const std::vector<Instance> &all) {
   std::vector<Instance> matching, selected;
   for (const Instance &instance : all)
@@ -53,7 +54,7 @@ static void printMeasurement(const Measurement &it) {
   std::fflush(stdout);
 }
 
-/// Seconds of the processor per call, best of a few.
+/// CPU seconds per call, the best of a few calls.
 template <typename Function> static double time(Function function) {
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 5; ++i) {
@@ -83,24 +84,25 @@ static void printScaling() {
 }
 
 int main(int argc, char **argv) {
-  CLI::App app("Measures how close `auto` comes to the proven bound.");
+  CLI::App app("Measures how close schedules of `auto` come to the proven lower bound.");
   Options options;
   app.add_option("--problems", options.problems,
-                 "Folder of captured problems (captured.py); else random ones alone");
+                 "Folder of captured problems (captured.py); without it only random problems");
   app.add_option("--filter", options.filter, "Only instances whose name contains this");
-  app.add_option("--instances", options.instances, "Only so many, spread evenly; 0: all");
+  app.add_option("--instances", options.instances, "Number of instances, spread evenly; 0: all");
   app.add_option("--caps", options.caps, "Memory caps, times the minimum peak")
       ->delimiter(',')
       ->check(CLI::Range(1., 1000.));
   app.add_option("--budget", options.measure.optimize.simulationBudget, "Simulations per plan")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--partial-plans", options.measure.partialPlans,
-                 "Of the exact search for the bound of tiny instances; 0: none")
+                 "Limit of the exact search for the bound of tiny instances; 0: no search")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", options.measure.optimize.seed, "Of the local search");
+  app.add_option("--seed", options.measure.optimize.seed, "Seed of the local search");
   app.add_option("--json", options.jsonPath, "Write the measurements to this file");
   app.add_flag("--repeat", options.repeat, "Run everything twice and compare the plans");
-  app.add_flag("--scaling", options.scaling, "Only the table of time over operations");
+  app.add_flag("--scaling", options.scaling,
+               "Print only the table of time by number of operations");
   app.add_flag("--require-goals", options.requireGoals, "Fail if a goal is missed");
   CLI11_PARSE(app, argc, argv);
   if (options.scaling) {

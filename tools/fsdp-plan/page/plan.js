@@ -17,7 +17,7 @@ const policies = ["none", "cheap", "selected", "full"].filter((policy) => D.poin
 const policyColour = (p) => `var(--${p.recompute})`;
 const modelColour = (model) => models.length < 2 ? "var(--many)"
   : `color-mix(in oklab, var(--many) ${Math.round((100 * models.indexOf(model)) / (models.length - 1))}%, var(--few))`;
-/// What joins points: all decisions but the cap.
+/// Key of a line of points: all decisions but the cap.
 const decisionsOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync, onHost(p), p.kernels].join(" ");
 
 // ------------------------------------------------------------------ drawing
@@ -29,7 +29,7 @@ function svgNode(tag, attributes, text) {
   return node;
 }
 
-/// An axis: from values to 0..1, with ticks.
+/// An axis: maps values to 0..1, and has ticks.
 function makeAxis(low, high, isLog, unit, text, wanted, findStep = niceStep) {
   const f = isLog ? Math.log : (v) => v;
   const span = f(high) - f(low) || 1;
@@ -91,7 +91,7 @@ function makeParetoAxes(points) {
   };
 }
 
-/// A panel for each mesh; those of a model have the same axes.
+/// A panel for each mesh; all panels of a model have the same axes.
 function drawPareto() {
   const parent = element("pareto"), panels = [];
   for (const model of models)
@@ -125,7 +125,7 @@ function drawPanel(panel, points, { x, y, isDeviceInside }) {
     front.sort((a, b) => a.peakBytes - b.peakBytes);
     const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
     plot.add("path", { class: "path", d: path(places), style: `stroke:${policyColour(front[0])}` });
-    for (const isBest of [false, true]) // those that are beaten lie below
+    for (const isBest of [false, true]) // beaten points are drawn first, below the others
       front.forEach((p, i) => { if (p.pareto === isBest) addPoint(plot, p, ...places[i], policyColour(p), isBest ? 4.5 : 3); });
   }
 }
@@ -188,7 +188,7 @@ function showPoint(p, colour, event) {
 }
 
 const lineOf = new Map();
-/// Marks a point's row, where the table has it.
+/// Marks a point's row, if the table has it.
 function showRow(p) {
   for (const [point, line] of lineOf) line.classList.toggle("chosen", point === p);
   lineOf.get(p)?.scrollIntoView({ block: "center" });

@@ -13,7 +13,7 @@
 
 namespace fsdp::fuzz {
 
-/// A file in memory for readers that take a path. It is removed at the end.
+/// A file in memory, for readers that take a path. Removed at the end.
 class ScratchFile {
 public:
   explicit ScratchFile(const std::string &suffix)

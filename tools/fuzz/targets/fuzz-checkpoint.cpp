@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Result<Manifest> manifest = parseManifest({reinterpret_cast<const char *>(data), size});
   if (!manifest.ok())
     return 0;
-  // What is read is what is written, and stays so.
+  // Writing a manifest and reading it again must give the same text.
   const std::string text = formatManifest(*manifest);
   Result<Manifest> again = parseManifest(text);
   if (!again.ok() || formatManifest(*again) != text)

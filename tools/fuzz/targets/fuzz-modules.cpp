@@ -1,7 +1,7 @@
 //===- fuzz-modules.cpp - Text and bytecode of every phase ----------------===//
 //
-// A module is read, verified, and taken as far as the tools would take it: a captured one through
-// the pipeline, a sharded one through scheduling, all of them to a plan.
+// Reads and verifies a module, and processes it as the tools would: a captured module goes through
+// the pipeline, a sharded one through scheduling, and all are lowered to a plan.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,8 @@ static LogicalResult plan(ModuleOp module, ModulePhase phase) {
   return manager.run(module);
 }
 
-/// The text ends with a null character, as files do in memory: MLIR's lexer reads up to it.
+/// The text must end with a null character, as files in memory do, since MLIR's lexer reads up to
+/// it.
 static void compile(const std::string &text) {
   DialectRegistry registry;
   registry.insert<func::FuncDialect, aten::AtenDialect, FsdpDialect>();
@@ -63,8 +64,8 @@ static void compile(const std::string &text) {
     printPlan(linkPlans(*program).front(), llvm::nulls());
 }
 
-/// Where a fatal error of LLVM ends: the tools end with a message there (tools/FatalErrors.h). What
-/// the input had taken until then is lost.
+/// Target of the jump after a fatal error of LLVM, on which the tools end with a message
+/// (tools/FatalErrors.h). Memory allocated for the input until then is leaked.
 static std::jmp_buf afterFatalError;
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {

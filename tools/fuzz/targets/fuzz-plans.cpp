@@ -1,9 +1,8 @@
 //===- fuzz-plans.cpp - The checks of a plan's tables ---------------------===//
 //
-// A program is plans, whose tables have the sizes that they say; every number in them may be any.
-// The input is a byte that chooses a program, and a list of places and new bytes. The programs are
-// those of the planned modules that the environment variable FSDP_FUZZ_MODULES names, between
-// colons.
+// Mutates plans: tables keep their sizes, but every number in them may become any other. The input
+// is a byte that chooses a program, and a list of positions with new bytes. The programs come from
+// the planned modules in the environment variable FSDP_FUZZ_MODULES, separated by colons.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,7 +52,7 @@ struct Bytes {
   size_t size;
 };
 
-/// One change: which table of all plans, where, and what.
+/// One change: the table among all plans, the position, and the new bytes.
 struct Edit {
   uint8_t table, width;
   uint16_t place; // modulo the table's size
@@ -106,7 +105,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::vector<fsdp_plan> plans = fsdp::linkPlans(program);
   if (!fsdp::rt::validateProgram(plans.front()).ok())
     return 0;
-  // printPlan prints those that follow the first one, too.
+  // printPlan also prints the plans after the first one.
   fsdp::printPlan(plans.front(), llvm::nulls());
   for (const fsdp_plan &plan : plans) {
     fsdp::rt::PlanView view(plan);

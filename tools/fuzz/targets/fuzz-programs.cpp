@@ -1,7 +1,8 @@
 //===- fuzz-programs.cpp - The program of a .pt2 file ---------------------===//
 //
-// The input is the program's JSON. The other records are those of the archive that the environment
-// variable FSDP_FUZZ_ARCHIVE names, so that mutations meet the reader, not the sums of the archive.
+// The input is the program's JSON. The other records come from the archive in the environment
+// variable FSDP_FUZZ_ARCHIVE, so that mutations reach the reader instead of failing the archive's
+// checksums.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   {
     PyTorchStreamWriter writer(file.path);
     for (const std::string &name : seed->getAllRecords()) {
-      // The writer adds these itself.
+      // The writer adds these records itself.
       if (name == program || name == "version" || name == "byteorder" || name.starts_with(".data/"))
         continue;
       auto [record, bytes] = seed->getRecord(name);

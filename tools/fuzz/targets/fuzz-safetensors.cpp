@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       fsdp::rt::parseSafetensors({reinterpret_cast<const std::byte *>(data), size});
   if (!tensors.ok())
     return 0;
-  // What the reader promises, used: every byte of every tensor lies within the file.
+  // Reads every byte of every tensor, since the reader guarantees that they are within the file.
   unsigned sum = 0;
   for (const auto &[name, tensor] : *tensors)
     for (std::byte byte : tensor.bytes)

@@ -2,10 +2,11 @@
 
     python -m fsdpc.checkpoints CHECKPOINT FOLDER [--model-key KEY]
 
-If CHECKPOINT is of torch (it holds .metadata), FOLDER becomes what a training binary resumes; if it is of a training
-binary, FOLDER becomes what torch.distributed.checkpoint.FileSystemReader reads, with parameters and buffers below
-KEY if one is given. Torch's format is pickled: loading such a checkpoint runs what it says, as torch.load does, so
-convert only what you trust. Memory: one file of 1 GiB in the first direction, all tensors in the second.
+If CHECKPOINT is torch's (it has .metadata), FOLDER becomes a checkpoint that a training binary resumes. If it is a
+training binary's, FOLDER becomes a checkpoint for torch.distributed.checkpoint.FileSystemReader, with parameters and
+buffers below KEY if one is given. Torch's format is pickled: loading such a checkpoint can run any code, as with
+torch.load, so convert only checkpoints that you trust. Memory: one file of 1 GiB in the first direction, all tensors
+in the second.
 """
 
 import argparse
@@ -24,16 +25,17 @@ from .errors import ConversionError, run_command
 
 _DTYPES = {name: dtype for dtype, name in weights.NAMES.items()}
 _FILE_BYTES = 1 << 30
-#: What ranks above 0 keep of buffers that differ between the ranks, which torch's checkpoints do not have.
+#: Prefix of the buffers of ranks above 0, for buffers that differ between ranks. torch's checkpoints do
+#: not have these.
 _OF_RANKS = "fsdpc.rank"
 
 
-#: What reading a damaged file of a training binary raises.
+#: Exceptions of reading a damaged file of a training binary.
 _DAMAGES = (KeyError, RuntimeError, TypeError, ValueError, struct.error)
 
 
 def _reason(error):
-    """What torch says, in one line: of the first rank that failed."""
+    """torch's error in one line: that of the first rank that failed."""
     if isinstance(error, dcp.CheckpointException):
         error = next(iter(error.failures.values()))[0]
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -45,12 +47,13 @@ def is_torch(folder):
 
 
 def from_torch(source, target):
-    """Writes torch's tensors as files that a training binary resumes; returns names that are no tensors."""
+    """Writes torch's tensors as a checkpoint that a training binary resumes; returns the names of entries
+    that are not tensors."""
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
     try:
         stored = dcp.FileSystemReader(source).read_metadata().state_dict_metadata
-    except Exception as error:  # a damaged pickle raises anything
+    except Exception as error:  # a damaged pickle may raise any exception
         raise ConversionError(f"'{source}/.metadata' cannot be read: {_reason(error)}") from error
     tensors = {n: e for n, e in stored.items() if isinstance(e, TensorStorageMetadata)}
     for name, entry in tensors.items():
@@ -78,7 +81,7 @@ def from_torch(source, target):
 
 
 def _parts(file):
-    """(name, offsets in its tensor, part) of a file with DCP_SHARDING_INFO."""
+    """Yields (name, offsets in its tensor, part) for a file with DCP_SHARDING_INFO."""
     with open(file, "rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         header = json.loads(stream.read(length))
@@ -107,8 +110,8 @@ def _check_pieces(folder, name, found):
 
 
 def assemble(folder):
-    """The whole tensors of a training binary's checkpoint, by name. Sizes of files are compared with checkpoint.json;
-    `fsdp-checkpoint convert` compares the checksums, too."""
+    """The whole tensors of a training binary's checkpoint, by name. Checks the sizes of files against
+    checkpoint.json; `fsdp-checkpoint convert` verifies the checksums, too."""
     manifest = folder / "checkpoint.json"
     if not manifest.exists():
         raise ConversionError(f"'{folder}' is no complete checkpoint: it has neither .metadata nor checkpoint.json")
@@ -151,7 +154,7 @@ def to_torch(source, target, model_key=""):
 
 
 def convert(source, target, model_key=""):
-    """One line for people."""
+    """Converts in either direction; returns one line for people."""
     source, target = pathlib.Path(source), pathlib.Path(target)
     if model_key and is_torch(source):
         raise ConversionError(f"--model-key {model_key} is for checkpoints of training binaries, '{source}' is torch's")
@@ -168,10 +171,10 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m fsdpc.checkpoints", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("checkpoint")
-    parser.add_argument("folder", help="made, or empty")
+    parser.add_argument("folder", help="folder for the result: it is made, or must be empty")
     parser.add_argument("--model-key", default="", help="parameters and buffers are stored as KEY.NAME", metavar="KEY")
     arguments = parser.parse_args()
-    # That there is one process is no surprise.
+    # A single process is intended here.
     warnings.filterwarnings("ignore", message="torch.distributed is disabled")
     return run_command(lambda: print(convert(arguments.checkpoint, arguments.folder, arguments.model_key)),
                        ConversionError, OSError)  # fmt: skip

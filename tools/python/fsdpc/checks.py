@@ -1,4 +1,4 @@
-"""Checks of values in a model's code, `assert ...` and `if ...: raise ...`: they hold, or the model's own run fails."""
+"""Checks of values in a model's code, `assert ...` and `if ...: raise ...`: the export assumes that they hold."""
 
 import contextlib
 import dis
@@ -11,9 +11,10 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 _OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-#: Of torch, what models call in eager mode, too: distributions look at their arguments.
+#: Parts of torch whose checks count, too, since models call them: distributions check their
+#: arguments.
 _LAYERS = tuple(_TORCH + part + os.sep for part in ("distributions", "nn"))
-#: Of newer Pythons: they make a truth value, on which the next instruction jumps.
+#: Instructions of newer Pythons that make a truth value, on which the next instruction jumps.
 _TRUTH_VALUES = ("TO_BOOL", "COMPARE_OP")
 
 
@@ -29,7 +30,7 @@ def _model_frame():
 
 
 def _raises(instructions):
-    """Whether these lead to a raise without a further branch."""
+    """True if these instructions lead to a raise without a further branch."""
     for instruction in instructions:
         if instruction.opname == "RAISE_VARARGS":
             return True
@@ -39,7 +40,8 @@ def _raises(instructions):
 
 
 def _answer_of_check(frame):
-    """What the condition at which the frame is has to be so that nothing is raised; None if it is no check."""
+    """The value of the condition at the frame's position with which nothing is raised; None if it is not a
+    check."""
     instructions = list(dis.get_instructions(frame.f_code))
     offsets = [instruction.offset for instruction in instructions]
     at = offsets.index(frame.f_lasti)
@@ -56,7 +58,8 @@ def _answer_of_check(frame):
 
 @contextlib.contextmanager
 def holding():
-    """torch.export goes on behind a check of values that are known at run time only, as if it held."""
+    """In this context torch.export goes on after a check of values that are known only at run time, as
+    if it held."""
     guard = SymNode.guard_bool
 
     def guard_or_hold(self, file, line):

@@ -1,4 +1,4 @@
-"""Values that a model computes from constants alone, such as the positions of its tokens: they are the same in each
+"""Values that a model computes only from constants, such as the positions of its tokens. They are the same in every
 step, so a branch on them is decided when the model is exported."""
 
 import contextlib
@@ -13,7 +13,7 @@ _READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.defaul
 
 
 def _sources(nodes):
-    """These nodes, and all that they are computed from."""
+    """These nodes, and all nodes from which they are computed."""
     found, waiting = set(), list(nodes)
     while waiting:
         node = waiting.pop()
@@ -30,8 +30,8 @@ def _may_write(node):
 
 
 def _is_repeatable(node):
-    """Whether the node gives the same for the same operands; inputs, parameters and buffers are no such nodes, and
-    nobody knows what operators of others read."""
+    """True if the node always gives the same result for the same operands. Inputs, parameters and buffers do not,
+    and for operators of other libraries it is unknown."""
     if node.target is operator.getitem:
         return True
     return (isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
@@ -39,13 +39,15 @@ def _is_repeatable(node):
 
 
 def _find_constant(tensor, tracer):
-    """The node of a tensor that is computed from constants alone, and the nodes of these; else (None, None)."""
+    """The node of a tensor that is computed only from constants, and all nodes of that computation; else (None,
+    None)."""
     slot = proxy_tensor.get_proxy_slot(tensor, tracer, None)
     if slot is None or tensor.device.type == "meta":
         return None, None
     node = slot.proxy.node
     sources = _sources([node])
-    # A write reaches its operand's other views, too; that which takes part in one is left alone.
+    # A write also changes other views of its operand, so nodes that take part in a write are
+    # excluded.
     written = _sources(filter(_may_write, tracer.graph.nodes))
     if not all(map(_is_repeatable, sources)) or not sources.isdisjoint(written):
         return None, None
@@ -69,7 +71,8 @@ def _evaluate(node, sources):
 
 @contextlib.contextmanager
 def known():
-    """While torch exports, reading a tensor that is computed from constants alone gives its value."""
+    """In this context, while torch exports, reading a tensor that is computed only from constants
+    gives its value."""
     call = proxy_tensor.proxy_call
 
     def call_or_evaluate(mode, function, pre_dispatch, args, kwargs):
@@ -88,8 +91,8 @@ def known():
 
 @contextlib.contextmanager
 def as_real_tensors():
-    """To transformers a tensor of constants is none that is traced: it looks at the values, as in training, and leaves
-    out a mask that masks nothing. A tensor that depends on inputs stays one whose values nobody knows."""
+    """In this context transformers does not treat a tensor of constants as traced: it reads the values, as in
+    training, and omits a mask that masks nothing. A tensor that depends on inputs still counts as traced."""
     utilities = sys.modules.get("transformers.utils.import_utils")
     is_fake = getattr(utilities, "is_fake_tensor", None)
     if is_fake is None:

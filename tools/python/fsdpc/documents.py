@@ -1,4 +1,5 @@
-"""Documents of token ids, read in pieces from what the package datasets writes and holds."""
+"""Documents of token ids, read in portions from datasets of the package datasets and from its
+files."""
 
 import os
 import pathlib
@@ -7,7 +8,7 @@ import numpy as np
 
 from .errors import DataError
 
-#: Documents that are read at once.
+#: Number of documents that are read at once.
 _ROWS = 1000
 _EXPECTED = "expected a Dataset of the package datasets, a folder of its save_to_disk, or an .arrow or .parquet file"
 
@@ -24,7 +25,7 @@ def _load_folder(path):
 
 
 def _choose_split(dataset, split, name):
-    """`dataset`, or of a dict of them the one that is asked for."""
+    """`dataset` itself, or the requested split if it is a dict of datasets."""
     if isinstance(dataset, dict):
         if split not in dataset:
             asked = f"no split '{split}'" if split else "several splits, of which one is to be named"
@@ -104,7 +105,7 @@ def _open(source, split):
 
 
 def load_tokenizer(folder):
-    """That of a folder of transformers' save_pretrained; nothing is downloaded."""
+    """The tokenizer in a folder of transformers' save_pretrained; nothing is downloaded."""
     if not os.path.isdir(folder):
         raise DataError(f"the tokenizer '{folder}' is no folder")
     try:
@@ -118,13 +119,13 @@ def load_tokenizer(folder):
 
 
 class Documents:
-    """The documents of one or several sources, one behind the other; the empty ones are left out.
+    """The documents of one or several sources, one after another, without the empty ones.
 
     source: a Dataset or IterableDataset, a folder of save_to_disk, an .arrow or .parquet file, or a list of these.
     column: of lists of token ids, by default "input_ids"; with a tokenizer of text, by default "text".
     tokenizer: one of transformers or the folder of one, which adds no special tokens; or a function from a text to
         its ids.
-    vocab: tokens are to be below it; by default the tokenizer's.
+    vocab: tokens must be below it; by default the tokenizer's.
     end_of_text: a token that ends each document; "eos" is the tokenizer's.
     split: of a dict of datasets.
     """
@@ -146,7 +147,7 @@ class Documents:
         for source in self._sources:
             if source.columns is not None and self._column not in source.columns:
                 raise DataError(f"{source.name} has no column '{self._column}': {', '.join(map(repr, source.columns))}")
-        self.count = 0  # of those that were read
+        self.count = 0  # number of documents read so far
 
     def _find_end_of_text(self, asked):
         if asked == "eos":
@@ -160,8 +161,8 @@ class Documents:
         return asked
 
     def pieces(self, type_name, type_limit):
-        """Pairs of the tokens (int64) of some documents and where each of these ends. Tokens are to be below the
-        limit of the type, too."""
+        """Yields pairs: the tokens (int64) of some documents, and the end of each document. Tokens must also be
+        below the limit of the type."""
         limit, reason = type_limit, f"as {type_name} holds"
         if self.vocab is not None and self.vocab <= type_limit:
             limit, reason = self.vocab, "of the vocabulary"
@@ -189,7 +190,7 @@ class Documents:
                     yield tokens, ends
 
     def _tokens_of(self, values, place):
-        """Lengths and tokens of the rows."""
+        """The lengths and the tokens of the rows."""
         is_arrow = hasattr(values, "type")
         if not self._tokenizer:
             return _tokens_of_arrow(values, place) if is_arrow else _tokens_of_lists(values, place)

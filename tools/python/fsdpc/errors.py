@@ -1,4 +1,4 @@
-"""What the package raises, and how its commands print that."""
+"""Exceptions of the package, and how its commands print them."""
 
 import sys
 
@@ -9,20 +9,20 @@ class ExportError(RuntimeError):
 
 
 class DataError(RuntimeError):
-    """Data that cannot be written for training; the text names the source and what is wrong with it."""
+    """Data that cannot be written for training; the text names the source and the problem."""
 
 
 class ConversionError(Exception):
-    """A checkpoint that cannot be converted; the text says in one line what is wrong with which file."""
+    """A checkpoint that cannot be converted; the text names the file and the problem in one line."""
 
 
 class ToolError(RuntimeError):
-    """A tool failed; the text is what it printed."""
+    """A tool failed; the text is the tool's output."""
 
 
 def run_command(command, *errors):
-    """Calls a function that prints a line for people. One of `errors` is printed as one line on stderr. Returns the exit
-    status."""
+    """Calls a function that prints a line for people. Prints an exception of one of the types `errors` as one line on
+    stderr. Returns the exit status."""
     try:
         command()
     except errors as error:

@@ -14,14 +14,15 @@ from . import weights as weights_file
 from .errors import ExportError
 from .steps import as_step, name_batch
 
-#: In the archive: what torch.export does not keep (lib/Frontend/ExportedProgram.cpp reads it).
+#: File in the archive for facts that torch.export does not keep (lib/Frontend/ExportedProgram.cpp
+#: reads it).
 FACTS = "fsdpc.json"
 
 
 @contextlib.contextmanager
 def meta_parameters():
     """Modules built in this context have parameters without values, on the meta device. Buffers
-    keep theirs: tables that a module computes when it is made."""
+    keep their values, for example tables that a module computes when it is made."""
     register = torch.nn.Module.register_parameter
 
     def register_on_meta(module, name, parameter):
@@ -38,7 +39,7 @@ def meta_parameters():
 
 
 def _aliases(model):
-    """Further names of parameters and buffers, each with the first."""
+    """Further names of shared parameters and buffers, each with the first name."""
     first, aliases = {}, {}
     for listing in (model.named_parameters, model.named_buffers):
         for name, tensor in listing(remove_duplicate=False):
@@ -50,7 +51,7 @@ def _aliases(model):
 
 
 def _strip(program):
-    """Takes the values of the state_dict out of the program: they go to a file of their own."""
+    """Removes the values of the state_dict from the program: they go to a separate file."""
     parameters = set(program.graph_signature.parameters)
     for name, tensor in list(program.state_dict.items()):
         bare = torch.empty_strided(
@@ -64,8 +65,8 @@ def _strip(program):
 
 @contextlib.contextmanager
 def _standing_in(model, batch):
-    """While torch exports, fake tensors on a CPU stand in for parameters and buffers on meta, so that
-    they meet other buffers and inputs there; yields the batch to export with."""
+    """While torch exports, fake CPU tensors replace parameters and buffers on meta, so that they are
+    on the same device as other buffers and inputs. Yields the batch to export with."""
     if not any(parameter.is_meta for parameter in model.parameters()):
         yield batch
         return
@@ -101,7 +102,8 @@ def _standing_in(model, batch):
 
 
 def _separate(batch):
-    """The batch with each tensor once: torch.export takes two names of one tensor for one input."""
+    """The batch with a copy of each repeated tensor, since torch.export takes two names of one
+    tensor for one input."""
     seen, separate = set(), {}
     for name, value in batch.items():
         if isinstance(value, torch.Tensor):
@@ -113,7 +115,7 @@ def _separate(batch):
 
 
 def _input_names(program, batch):
-    """Names of tensors of the batch by those that torch.export gave them, where they differ: it has no capitals."""
+    """The batch's names of tensors by torch.export's names, where these differ: torch.export changes capitals."""
     tensors = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
     made = [node.name for node in program.graph.nodes
             if node.name in program.graph_signature.user_inputs and isinstance(node.meta["val"], torch.Tensor)]  # fmt: skip
@@ -148,14 +150,14 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         shapes and dtypes are those of the step. Values may be on meta.
     loss: function of (output, batch) that returns a scalar. Absent: the forward returns the loss,
         alone, as `.loss` (transformers, with labels in the batch) or as the first of a tuple.
-        What forward does not take of the batch is the loss's alone.
+        Tensors of the batch that forward does not take are for the loss only.
     method: the model's method that takes the batch in forward's place, by name; or a function of
         (model, ...) that calls several of them, as a training loop does.
     forward_methods: methods that are forwards of their modules, beside forward itself: names by
-        patterns of modules, {"vae": ["encode", "decode"]}. What such a method computes belongs to
+        patterns of modules, {"vae": ["encode", "decode"]}. Operators of such a method belong to
         its module, whose group is gathered for it (FSDP2's register_fsdp_forward_method).
     optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Its values and those of its
-        parameter groups become the step's; flags of fsdpc and its --config win over them.
+        parameter groups become the step's; flags of fsdpc and its --config override them.
     mixed_precision: torch.distributed.fsdp.MixedPrecisionPolicy of the model, or a dict of them from
         patterns of modules ("layers.*", "**.norm"; "" is the model; a tuple of paths is one group) in
         the order in which FSDP2's fully_shard is called. Casts of parameters, of modules' arguments
@@ -163,7 +165,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         reduce_dtype from here, too, unless fsdpc's --config says otherwise.
     weights: where parameters and persistent buffers go, as safetensors; default: `path` with
         .safetensors, or shards and an index if they have more than `shard_bytes`. They are written
-        one by one. Where parameters are on meta, there is none.
+        one by one. If parameters are on meta, no weights are written.
 
     Returns the paths written. The files are put in place when all of them are complete. Raises ExportError,
     and OSError where a path cannot be written.
@@ -174,7 +176,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     weights = pathlib.Path(weights or path.with_suffix(".safetensors"))
     has_values = not any(parameter.is_meta for parameter in model.parameters())
     for file in (path, weights) if has_values else (path,):
-        output.find_target(file)  # refused before the work, not after it
+        output.find_target(file)  # refuses a bad path before the work
     if not model.training and not quiet:
         print("fsdpc.export: note: the model is in eval mode: no dropout, frozen statistics; "
               "model.train() changes that", file=sys.stderr)  # fmt: skip

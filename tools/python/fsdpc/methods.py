@@ -1,4 +1,4 @@
-"""Methods that are forwards of their modules, as FSDP2's register_fsdp_forward_method has them."""
+"""Methods that count as forwards of their modules, as with FSDP2's register_fsdp_forward_method."""
 
 import contextlib
 import functools
@@ -10,7 +10,8 @@ from .patterns import matches
 
 
 def _calls_as_forward(module, name, method):
-    """The method, called as the module itself is: what it computes belongs to the module."""
+    """Wraps the method so that it is called like the module itself: its operators belong to the
+    module."""
 
     @functools.wraps(method)
     def call(*arguments, **named):
@@ -35,7 +36,7 @@ def _calls_as_forward(module, name, method):
 
 
 def _find(model, methods):
-    """(module, name of a method) of each pattern's modules."""
+    """(module, name of a method) for the modules of each pattern."""
     modules = dict(model.named_modules())
     for pattern, names in methods.items():
         if pattern == "":

@@ -1,14 +1,15 @@
-"""What a torch.optim optimizer says, by torch's names, for the capture."""
+"""The options of a torch.optim optimizer, under torch's names, for the capture."""
 
 import torch
 
 from .errors import ExportError
 
 _KINDS = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adamw"}
-#: Values that a parameter group may have of its own, and those that are the whole optimizer's.
+#: Options that each parameter group may set; the others hold for the whole optimizer.
 _OF_GROUPS = {"sgd": ("lr", "weight_decay"), "adam": ("lr", "weight_decay", "betas", "eps")}
 _OF_ALL = {"sgd": ("momentum", "dampening", "nesterov", "maximize"), "adam": ("amsgrad", "maximize")}
-#: How torch computes, not what; foreach, fused and capturable are the same on a CPU but for rounding.
+#: Options that affect how torch computes, not what; foreach, fused and capturable differ on a CPU
+#: only in rounding.
 _IGNORED = {"params", "param_names", "foreach", "fused", "capturable", "initial_lr",
             "decoupled_weight_decay"}  # fmt: skip
 
@@ -36,14 +37,15 @@ def _kind_of(optimizer):
 
 
 def _value(group, name):
-    """Of the rate that which torch's schedulers begin with: what they made of it is for one step."""
+    """An option's value; for lr the initial rate of torch's schedulers, since their current rate is
+    for one step."""
     if name == "lr" and "initial_lr" in group:
         return _plain(name, group["initial_lr"])
     return _plain(name, group[name])
 
 
 def _shared(optimizer, name):
-    """What all groups have, or if they differ the optimizer's default."""
+    """The value that all groups have, or the optimizer's default if they differ."""
     values = [_value(group, name) for group in optimizer.param_groups]
     same = all(value == values[0] for value in values)
     return values[0] if same else _plain(name, optimizer.defaults[name])

@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all, as lib/Files/OutputFile.cpp writes them.
+"""Files that appear complete or not at all, as in lib/Files/OutputFile.cpp.
 
-The bytes go to a temporary file in the folder of the path, which has no name where the file system allows
-that and one that nobody can guess elsewhere. They are made durable, and a rename puts the file in place.
-A symbolic link stays, and the file that it names is replaced; that file's mode is kept.
+The bytes go to a temporary file in the folder of the path. The file has no name if the file system
+supports that, else a name that cannot be guessed. They are made durable, and a rename puts the file in
+place. A symbolic link stays, and the file that it names is replaced; that file's mode is kept.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ _KINDS = {
 
 
 class OutputError(OSError):
-    """Says which path cannot be written and why, in one line."""
+    """Names, in one line, the path that cannot be written and the reason."""
 
 
 def find_target(path):
     """The regular file that writing `path` replaces or makes, and its lstat if it exists. Links are
-    followed. What exists and is no regular file is refused."""
+    followed. An existing path that is not a regular file is refused."""
     file = os.fspath(path)
     if not os.path.basename(file):
         raise OutputError(f"'{path}' is {'a directory' if file else 'empty'}, expected the path of a file")
@@ -39,7 +39,7 @@ def find_target(path):
             return file, found
         folder = os.path.dirname(file) or "."
         kind = _KINDS.get(stat.S_IFMT(found.st_mode))
-        # A link in /proc names an open file: its text is for people.
+        # A link in /proc names an open file: its text is not a path.
         if kind is None and os.path.realpath(folder).startswith("/proc/"):
             kind = "an open file of a process"
         if kind:
@@ -54,7 +54,8 @@ def _make_name():
 
 @contextlib.contextmanager
 def _without_signals():
-    """No signal ends the process between a name and its rename, so that no temporary name stays."""
+    """In this block signals do not end the process, so that no temporary name is left between its
+    creation and the rename."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         yield
@@ -65,7 +66,7 @@ def _without_signals():
 def _sync(folder):
     try:
         os.fsync(folder)
-    except OSError as error:  # not every file system can make a folder durable
+    except OSError as error:  # some file systems cannot sync folders
         if error.errno != errno.EINVAL:
             raise
 
@@ -79,11 +80,11 @@ def _sync_folder(path):
 
 
 class _File:
-    """One file on its way; `stream` takes its bytes."""
+    """One file that is being written, through `stream`."""
 
     def __init__(self, path):
         target, old = find_target(path)
-        if old and not os.access(target, os.W_OK):  # a rename would replace it nevertheless
+        if old and not os.access(target, os.W_OK):  # a rename would replace it although it is read-only
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
         self.path, self.old, self.temporary = path, old, None
         self.name = os.path.basename(target)
@@ -101,7 +102,7 @@ class _File:
             descriptor = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o666, dir_fd=self.folder)
             if os.path.exists(self._link_of(descriptor)):
                 return descriptor
-            os.close(descriptor)  # without /proc it could not get a name
+            os.close(descriptor)  # without /proc the file could not be given a name
         name = _make_name()
         descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666, dir_fd=self.folder)
         self.temporary = name
@@ -112,7 +113,7 @@ class _File:
         return f"/proc/self/fd/{descriptor}"
 
     def names(self, other):
-        """Whether the other file has the same name in the same folder."""
+        """True if the other file has the same name in the same folder."""
         return self.name == other.name and os.path.samestat(os.fstat(self.folder), os.fstat(other.folder))
 
     def make_durable(self):
@@ -133,7 +134,7 @@ class _File:
         _sync(self.folder)
 
     def close(self):
-        # What is not yet written of a file that is not put in place is of no use to anyone.
+        # Errors of flushing a file that is discarded do not matter.
         with contextlib.suppress(OSError):
             self.stream.close()
         self._remove()
@@ -160,7 +161,8 @@ class Files:
         return self
 
     def open(self, path):
-        """A binary stream, to write, read and seek. The block's end closes it."""
+        """A binary stream for writing, reading and seeking. It is closed at the end of the
+        block."""
         file = _File(path)
         self._files.append(file)
         for other in self._files[:-1]:
@@ -184,7 +186,7 @@ class Files:
 
 
 def _missing_folders(path):
-    """The folders that makedirs makes for a path, the innermost first."""
+    """The folders that makedirs will make for a path, innermost first."""
     missing, folder = [], os.path.abspath(path)
     while not os.path.lexists(folder):
         missing.append(folder)
@@ -193,7 +195,7 @@ def _missing_folders(path):
 
 
 def _remove_folders(folders):
-    """A folder that holds a file of somebody else stays."""
+    """Removes the folders, except those that hold other files."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -201,8 +203,8 @@ def _remove_folders(folders):
 
 @contextlib.contextmanager
 def fresh_folder(path):
-    """A folder for files of the block, made or empty. An exception removes them, and the folders that this function
-    made: `path` and its parents."""
+    """A folder for the block's files: it is made, or must be empty. An exception removes the files, and the folders
+    that this function made: `path` and its parents."""
     made = _missing_folders(path)
     try:
         os.makedirs(path, exist_ok=True)
@@ -224,6 +226,6 @@ def fresh_folder(path):
 
 @contextlib.contextmanager
 def replacing(path, inputs=()):
-    """The stream of one file."""
+    """Yields the stream of a single file."""
     with Files(inputs) as files:
         yield files.open(path)

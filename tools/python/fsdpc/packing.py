@@ -1,8 +1,9 @@
 """Documents packed into samples of one length, as a safetensors file that the --data flag of training binaries reads.
 
-Documents follow each other without padding, and are cut where a sample ends. The file is written in two passes, since
-the number of samples stands before the data: the first one writes the tokens and keeps, in a file without a name, where
-documents begin; the second one reads these and writes the other tensors. Memory does not grow with the data.
+Documents follow each other without padding, and are cut at the ends of samples. The file is written in two passes,
+since the header, which has the number of samples, precedes the data. The first pass writes the tokens, and the begins
+of documents to an unnamed file; the second pass reads these and writes the other tensors. Memory does not grow with the
+data.
 """
 
 import dataclasses
@@ -25,7 +26,8 @@ _BLOCK_BYTES = 1 << 25
 
 @dataclasses.dataclass
 class PackedFile:
-    """What write_packed wrote. `dropped`: tokens at the end that do not fill a sample."""
+    """The result of write_packed. `dropped`: number of tokens at the end that do not fill a
+    sample."""
 
     documents: int
     samples: int
@@ -33,8 +35,8 @@ class PackedFile:
 
 
 class _Block:
-    """Some samples, of `tokens` [n, T]. `begins`: which of the tokens, and of the one behind them, is the first of a
-    document, flat. `behind`: the token behind, None at the end of the data."""
+    """Some samples, with `tokens` [n, T]. `begins`: flat, for each token and for the next token after them, whether
+    it is the first of a document. `behind`: that next token, None at the end of the data."""
 
     def __init__(self, tokens, begins, behind, ignore_boundaries):
         self.tokens, self._begins, self._behind = tokens, begins, behind
@@ -43,20 +45,20 @@ class _Block:
         self._starts[:, 0] = True
 
     def targets(self):
-        """The next token of each."""
+        """The next token after each token."""
         following = np.append(self.tokens.reshape(-1)[1:], IGNORED if self._behind is None else self._behind)
         if self._ignore_boundaries:
             following[self._begins[1:]] = IGNORED
         return following.reshape(self.tokens.shape)
 
     def labels(self):
-        """The token itself: the model compares it with what it says at the token before."""
+        """The token itself: the model compares it with its prediction at the previous token."""
         if not self._ignore_boundaries:
             return self.tokens
         return np.where(self._begins[:-1].reshape(self.tokens.shape), IGNORED, self.tokens)
 
     def positions(self):
-        """From 0 at the beginning of each document and of each sample."""
+        """Positions from 0 at the begin of each document and of each sample."""
         places = np.arange(self.tokens.shape[1])
         return places - np.maximum.accumulate(np.where(self._starts, places, 0), axis=1)
 
@@ -65,30 +67,31 @@ class _Block:
         return np.cumsum(self._starts, axis=1) - 1
 
     def mask(self):
-        """[n, 1, T, T]: whether a token attends to another, of its document and not behind it."""
+        """[n, 1, T, T]: whether a token attends to another: one of the same document that is not
+        after it."""
         numbers = self.documents()[:, None]
         same = numbers[..., :, None] == numbers[..., None, :]
         return np.tril(same)
 
 
 class _Layout:
-    """Tensors of the file: (name, what of _Block, numpy's type, shape of a sample)."""
+    """Tensors of the file: (name, method of _Block, numpy's type, shape of a sample)."""
 
     def __init__(self, names, length, dtype):
         self.tensors = [(name, kind, TYPES[dtype], (length,)) for kind, name in names.items() if kind != "mask"]
         if "mask" in names:
             self.tensors.append((names["mask"], "mask", np.dtype("?"), (1, length, length)))
         self._dtype = dtype.upper()
-        # The number of samples is not known yet: this has room for any.
+        # The number of samples is not known yet, so the header has room for any number.
         self.header_bytes = -(-(8 + len(self._describe(10**18))) // 8) * 8
 
     def bytes_of(self, index):
-        """Of a sample in a tensor."""
+        """Bytes of a sample in a tensor."""
         _, _, dtype, shape = self.tensors[index]
         return dtype.itemsize * int(np.prod(shape))
 
     def offset(self, index, samples):
-        """Of a tensor in the file."""
+        """Offset of a tensor in the file."""
         return self.header_bytes + samples * sum(self.bytes_of(before) for before in range(index))
 
     def _describe(self, samples):
@@ -105,7 +108,8 @@ class _Layout:
 
 
 def _write_tokens(file, starts, documents, length, dtype):
-    """First pass: whole samples of tokens from where the file stands on. Returns their number and the tokens left."""
+    """First pass: writes full samples of tokens at the file's position. Returns their number and the number of tokens
+    left."""
     samples, rest, total = 0, np.empty(0, np.int64), 0
     for tokens, ends in documents.pieces(dtype, limit_of(dtype)):
         if len(ends):
@@ -115,7 +119,7 @@ def _write_tokens(file, starts, documents, length, dtype):
         whole = len(rest) // length
         file.write(rest[: whole * length].astype(TYPES[dtype]))
         samples, rest = samples + whole, rest[whole * length :]
-    starts.write(np.array([total], "<i8"))  # the data end where a document does
+    starts.write(np.array([total], "<i8"))  # the end of the data is the end of a document
     starts.flush()
     return samples, rest
 
@@ -128,7 +132,7 @@ def _write_others(file, layout, starts, samples, length, behind, ignore_boundari
         last = min(samples, first + rows)
         begin, end = first * length, last * length
         file.seek(layout.offset(0, samples) + begin * dtype.itemsize)
-        more = last < samples  # then the token behind is in the file
+        more = last < samples  # then the next token is in the file
         tokens = np.frombuffer(file.read((end - begin + more) * dtype.itemsize), dtype).astype(np.int64)
         low, high = np.searchsorted(starts, [begin, end + 1])
         begins = np.zeros(end - begin + 1, bool)
@@ -144,13 +148,13 @@ def write_packed(source, path, length, *, tokens="input_ids", targets=None, labe
                  documents=None, mask=None, ignore_boundaries=False, dtype="i64", **options):  # fmt: skip
     """Writes samples of `length` tokens; returns a PackedFile.
 
-    tokens, targets, labels, positions, documents, mask: names of the model's inputs, as the file has them. None leaves
+    tokens, targets, labels, positions, documents, mask: names of the model's inputs, and of tensors in the file. None leaves
         one out, but `tokens` are always in the file. `targets` are the next tokens; `labels` the tokens themselves, for
-        models that shift them, as those of transformers do. `positions` begin again with each document, and so in each
+        models that shift them, as in transformers. `positions` begin again with each document, and with each
         sample. `documents` are the numbers of the documents in their sample. `mask` [1, length, length] is true where a
-        token attends to another: of the same document and not behind it.
-    ignore_boundaries: a document's first token is no one's target: -100, the class that torch's losses ignore.
-    dtype: i64 or i32, of all but the mask, which is of bools.
+        token attends to another: one of the same document that is not after it.
+    ignore_boundaries: a document's last token has the target -100, the class that torch's losses ignore.
+    dtype: i64 or i32, for all tensors but the mask, which has bools.
     options: column, tokenizer, vocab, end_of_text and split, as of Documents.
 
     Raises DataError, and OSError where a path cannot be written.

@@ -1,4 +1,4 @@
-"""Patterns of modules, as those of a config file."""
+"""Patterns of modules, as in a config file."""
 
 import fnmatch
 

@@ -28,7 +28,7 @@ def _cast_all(dtype, values):
 
 
 def _check(key, policy):
-    """That it is a policy with dtypes that a step may have."""
+    """Checks that it is a policy with dtypes that a step may have."""
     if not isinstance(policy, MixedPrecisionPolicy):
         raise ExportError(
             f"mixed_precision: {key!r} has a {type(policy).__name__}, expected torch.distributed."
@@ -44,8 +44,8 @@ def _check(key, policy):
 
 
 class _Group:
-    """The modules of one call of fully_shard. Of several, the first one's arguments are cast, and the
-    last one's results, as FSDP2 does."""
+    """The modules of one call of fully_shard. If there are several, the arguments of the first and
+    the results of the last are cast, as in FSDP2."""
 
     def __init__(self, modules, policy):
         self.modules, self.policy = modules, policy
@@ -58,7 +58,7 @@ class _Group:
         return arguments, named
 
     def begin(self):
-        """A forward begins; what the one before left, if it failed, is forgotten."""
+        """Called when a forward begins; forgets the state of a forward that has failed before."""
         self.waiting = set()
 
     def leave(self, module, arguments, result):
@@ -77,7 +77,7 @@ def cast_result(policy, result):
 
 
 class Precision:
-    """What `mixed_precision` of fsdpc.export says of a model.
+    """The option `mixed_precision` of fsdpc.export for a model.
 
     policies: from patterns of modules, or tuples of paths that are one group, to policies, in the
         order in which fully_shard is called; "" is the model itself.
@@ -86,7 +86,7 @@ class Precision:
     def __init__(self, model, policies):
         modules = dict(model.named_modules())
         self.model, self.groups, self.root = model, [], None
-        self.dtypes = {}  # of parameters, by id
+        self.dtypes = {}  # dtypes of parameters, by id
         seen = {}
         for key, policy in policies.items():
             _check(key, policy)
@@ -107,7 +107,7 @@ class Precision:
                     self.groups.append(_Group(held, policy))
 
     def describe(self, policies):
-        """As lib/Frontend/ExportedProgram.cpp reads it."""
+        """The form that lib/Frontend/ExportedProgram.cpp reads."""
         modules, facts = dict(self.model.named_modules()), []
         for key, policy in policies.items():
             dtypes = {
@@ -135,7 +135,7 @@ class Precision:
 
     @contextlib.contextmanager
     def hooks(self):
-        """While it is exported, modules cast what they take and give."""
+        """In this context modules cast their arguments and results."""
         handles = []
         for group in self.groups:
             for module in group.modules:
@@ -150,12 +150,12 @@ class Precision:
                 handle.remove()
 
     def begin(self):
-        """A forward of the model begins."""
+        """Called when a forward of the model begins."""
         for group in self.groups:
             group.begin()
 
     def places(self):
-        """Where modules hold parameters that are to be cast: (dict, name, dtype)."""
+        """Where modules hold parameters to cast: (dict, name, dtype)."""
         for module in self.model.modules():
             for name, parameter in module._parameters.items():
                 dtype = self.dtypes.get(id(parameter))
@@ -166,7 +166,7 @@ class Precision:
 
 @contextlib.contextmanager
 def cast_parameters(places):
-    """In a forward: each parameter is its cast, made once."""
+    """In this context each parameter is replaced by its cast, which is made once."""
     casts, originals = {}, []
     for held, name, dtype in places:
         parameter = held[name]

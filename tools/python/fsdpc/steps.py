@@ -11,8 +11,8 @@ from .errors import ExportError
 
 
 def find_loss(output):
-    """The scalar that a forward returns: itself, `.loss` or ["loss"] of an output of transformers,
-    or the first of a tuple."""
+    """The scalar loss in a forward's result: the result itself, `.loss` or ["loss"] of an output of
+    transformers, or the first element of a tuple."""
     if isinstance(output, dict) and "loss" in output:
         output = output["loss"]
     elif getattr(output, "loss", None) is not None:
@@ -29,7 +29,8 @@ def find_loss(output):
 
 
 def _entry(model, method):
-    """What takes the batch: a method by name, or a function whose first argument is the model."""
+    """The function that takes the batch: a method by name, or a function whose first argument is
+    the model."""
     if callable(method):
         return types.MethodType(method, model)
     if not callable(getattr(model, method, None)):
@@ -59,10 +60,10 @@ def _name(method):
 
 
 def as_step(model, batch, loss=None, mixed=None, method="forward"):
-    """A module that is `model` (the same parameters, buffers and submodules under the same names),
-    whose forward takes the batch by name and returns the scalar loss of `method`. Also what FSDP2 may run, if it
-    does not cast itself (`mixed`)."""
-    step = copy.copy(model)  # shares what __dict__ refers to: _parameters, _modules, ...
+    """A module that is `model` (the same parameters, buffers and submodules under the same names), whose forward
+    takes the batch by name and returns the scalar loss of `method`. FSDP2 may run this module, too, if it does
+    not cast itself (`mixed`)."""
+    step = copy.copy(model)  # shares the objects in __dict__: _parameters, _modules, ...
     forward = _entry(model, method)
     parameters = inspect.signature(forward).parameters
     if getattr(forward, "__self__", None) is model:

@@ -8,23 +8,23 @@ from . import output
 from .documents import Documents
 from .errors import DataError
 
-#: As the binaries' --data-dtype has them.
+#: Names as in the binaries' --data-dtype.
 TYPES = {"u8": np.dtype("<u1"), "u16": np.dtype("<u2"), "u32": np.dtype("<u4"),
          "i32": np.dtype("<i4"), "i64": np.dtype("<i8")}  # fmt: skip
 #: llm.c's magic number and version of each type, in 256 numbers of 32 bits.
 _HEADERS = {"u16": (20240520, 1), "u32": (20240801, 7)}
 _HEADER_NUMBERS = 256
-_MOST_TOKENS = np.iinfo("<i4").max  # of a file with a header
+_MOST_TOKENS = np.iinfo("<i4").max  # in a file with a header
 
 
 def limit_of(data_dtype):
-    """Tokens of the type are below it."""
+    """The limit below which tokens of the type are."""
     return int(np.iinfo(TYPES[data_dtype]).max) + 1
 
 
 @dataclasses.dataclass
 class TokenFile:
-    """What write_tokens wrote."""
+    """The result of write_tokens."""
 
     documents: int
     tokens: int
@@ -33,7 +33,7 @@ class TokenFile:
 
 
 def write_tokens(source, path, *, data_dtype=None, **options):
-    """Writes the documents of `source`, one behind the other, into a token file; returns a TokenFile.
+    """Writes the documents of `source`, one after another, into a token file; returns a TokenFile.
 
     data_dtype: u8, u16, u32, i32 or i64, of raw tokens, which the binary is told by --data-dtype. By default the
         file has the header of llm.c, by which the binary knows it: u16 where `vocab` is at most 65536, else u32.

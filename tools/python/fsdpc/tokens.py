@@ -5,8 +5,8 @@
 
 SOURCE is a folder of the package datasets (save_to_disk), an .arrow or a .parquet file, with a column of token ids
 or, with --tokenizer, of text. A token file is one row of tokens, which the binary cuts into samples. A .safetensors
-file has samples of --length tokens with what the model is to know of the documents in each; its tensors are called
-as the model's inputs are.
+file has samples of --length tokens, with further tensors about the documents in each sample; its tensors have the
+names of the model's inputs.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from .errors import DataError, run_command
 from .packing import write_packed
 from .token_files import TYPES, write_tokens
 
-#: Flags that are of packed samples alone.
+#: Flags for packed samples only.
 _PACKED = {
     "length": "tokens of a sample",
     "tokens": "the input of tokens (default: input_ids)",
@@ -34,19 +34,19 @@ def _parse(arguments):
     add = parser.add_argument
     add("source", nargs="+", metavar="SOURCE")
     add("-o", "--output", required=True, metavar="FILE", help="packed samples if it ends in .safetensors, else tokens")
-    add("--split", metavar="NAME", help="of folders that hold several")
+    add("--split", metavar="NAME", help="split to read, from a folder with several")
     add("--column", metavar="NAME", help="default: input_ids, or text with --tokenizer")
-    add("--tokenizer", metavar="FOLDER", help="of transformers' save_pretrained; it adds no special tokens")
-    add("--vocab", type=int, metavar="N", help="tokens are to be below N; default: the tokenizer's")
+    add("--tokenizer", metavar="FOLDER", help="folder of transformers' save_pretrained; no special tokens are added")
+    add("--vocab", type=int, metavar="N", help="tokens must be below N; default: the tokenizer's")
     add("--end-of-text", metavar="ID", help="a token that ends each document; 'eos' is the tokenizer's")
-    add("--data-dtype", choices=TYPES, help="raw tokens of this type; default: with the header of llm.c")
+    add("--data-dtype", choices=TYPES, help="write raw tokens of this type; default: a file with llm.c's header")
     packed = parser.add_argument_group("packed samples")
     for name, text in _PACKED.items():
         kind = {"type": int, "metavar": "T"} if name == "length" else {"metavar": "NAME"}
         packed.add_argument(f"--{name}", help=text, **kind)
     packed.add_argument("--ignore-boundaries", action="store_true",
-                        help="no token has the next document's first one as its target: -100 stands there")  # fmt: skip
-    packed.add_argument("--dtype", choices=("i64", "i32"), help="of all inputs but the mask (default: i64)")
+                        help="a document's last token has the target -100, not the next document's first")  # fmt: skip
+    packed.add_argument("--dtype", choices=("i64", "i32"), help="dtype of all inputs but the mask (default: i64)")
     values = parser.parse_args(arguments)
     if values.end_of_text not in (None, "eos"):
         try:

@@ -10,7 +10,7 @@ from .errors import ToolError
 
 
 def find_tool(name):
-    """FSDPC_BIN's; without that the checkout's release build's, or that of PATH."""
+    """The path of a tool: in FSDPC_BIN, else in the checkout's release build, else on the PATH."""
     asked = os.environ.get("FSDPC_BIN")
     folder = pathlib.Path(asked or pathlib.Path(__file__).resolve().parents[3] / "build" / "release" / "bin")
     if (folder / name).is_file():
@@ -24,7 +24,8 @@ def find_tool(name):
 
 
 def flags(options):
-    """Keywords as flags: lr=1e-3 is --lr 0.001, True is a flag alone, False and None are none."""
+    """Keywords as flags: lr=1e-3 is --lr 0.001, True is a flag without value, False and None are no
+    flag."""
     line = []
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
@@ -46,7 +47,8 @@ def flags(options):
 
 @contextlib.contextmanager
 def _without_link(path):
-    """The path is no symbolic link in the block. An exception puts the link back, unless there is a file by then."""
+    """Removes a symbolic link at the path for the block. An exception restores it, unless there is a file by
+    then."""
     target = os.readlink(path) if path.is_symlink() else None
     if target is not None:
         path.unlink()

@@ -1,4 +1,4 @@
-"""torch.export, so that the program is what training computes."""
+"""Runs torch.export so that the program computes what training computes."""
 
 import contextlib
 import io
@@ -17,7 +17,8 @@ from .errors import ExportError
 
 @contextlib.contextmanager
 def without_cache(model):
-    """transformers: keys and values of a training step are for nobody later."""
+    """Turns off the cache of keys and values in models of transformers: a training step does not
+    use it."""
     config = getattr(model, "config", None)
     before = getattr(config, "use_cache", None)
     if before:
@@ -31,7 +32,8 @@ def without_cache(model):
 
 @contextlib.contextmanager
 def _products_of_groups():
-    """torch's kernel takes every dtype, and its rule of shapes, which is asked here, bf16 only."""
+    """Allows grouped matrix products in every dtype: torch's kernel takes them all, but its shape
+    rule, which is used here, only bf16."""
     operator = torch.ops.aten._grouped_mm.default
     rules = fake_impls.op_implementations_dict
     before = rules.get(operator)
@@ -52,9 +54,10 @@ def _products_of_groups():
 
 @contextlib.contextmanager
 def _as_in_training():
-    """The model is told that nobody compiles or exports it, and takes the path that it takes in
-    training; else it may prepare for other shapes and consumers (a mask that attends to everything,
-    say, where eager attention gets none), and other kernels run. torch itself is told the truth."""
+    """In this context the model is told that it is not being compiled or exported, so it takes the
+    same path as in training. Else it may prepare for other shapes and consumers (for example by a
+    mask that attends to everything, where eager attention gets none), and other kernels would run.
+    torch itself is told the truth."""
     asked = {name: getattr(torch.compiler, name) for name in ("is_exporting", "is_compiling")}
 
     def hide(function):
@@ -96,13 +99,13 @@ def _modules_as_they_are():
         torch.nn.Module._apply = original
 
 
-#: What they say of values holds, or the model's own run on these values fails: the step does without.
+#: Assertions on values. The step omits them: if one does not hold, the model's own run fails, too.
 _ASSERTIONS = {"aten._assert_scalar.default", "aten._assert_async.default", "aten._assert_async.msg",
                "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}  # fmt: skip
 
 
 def _is_needed(node):
-    """Whether somebody asks for the result, or the operator writes or draws random numbers."""
+    """True if the result is used, or if the operator writes or draws random numbers."""
     if node.op != "call_function" or node.users:
         return True
     if not isinstance(node.target, torch._ops.OpOverload):
@@ -113,8 +116,8 @@ def _is_needed(node):
 
 
 def _drop_checks(program):
-    """Without assertions of values that are known at run time only, and what is computed for such checks and for
-    nothing else: torch cannot save some of it, and a step does not read values back."""
+    """Removes assertions on values that are known only at run time, and nodes that only such checks use: torch
+    cannot save some of them, and a step does not read values back."""
     for module in program.graph_module.modules():
         graph = getattr(module, "graph", None)
         for node in reversed(list(graph.nodes)) if graph else ():
@@ -128,7 +131,8 @@ def run_export(step, batch, quiet):
 
 
 def _export_once(step, batch):
-    """Prints nothing where it fails: torch would print the whole program up to there."""
+    """Exports without printing on failure: torch would print the whole program up to the
+    failure."""
     told = io.StringIO()
     with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
           _modules_as_they_are(), contextlib.redirect_stderr(told)):  # fmt: skip
@@ -146,7 +150,7 @@ def _run_export(step, batch, quiet):
         raise
     except Exception as error:
         first = error
-    # Some models leave out branches on values where they are exported.
+    # Some models omit branches on values when they are exported.
     try:
         program = _export_once(step, batch)
     except ExportError:
@@ -160,7 +164,7 @@ def _run_export(step, batch, quiet):
     return program
 
 
-#: What torch.export refuses, and the usual remedy: words of its error, advice.
+#: Usual remedies for errors of torch.export: words of the error, advice.
 _REMEDIES = (
     ("data-dependent", "the shape or the path depends on values: write it with torch.where and "
      "fixed shapes; mixtures of experts of transformers: model.set_experts_implementation("
@@ -181,7 +185,7 @@ def _explain(error):
 
 
 def _find_place(error):
-    """The model's line that torch was running; None if there is none."""
+    """The line of the model's code that torch was running; None if there is none."""
     own = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not frame.filename.startswith((*own, "<"))]  # fmt: skip
@@ -189,7 +193,7 @@ def _find_place(error):
 
 
 def check_operators(program):
-    """The binary has no Python: an operator that is defined in Python has no kernel there."""
+    """Refuses operators that are defined in Python, since the binary has no Python."""
     for module in program.graph_module.modules():
         for node in getattr(module, "graph", torch.fx.Graph()).nodes:
             if getattr(node.target, "_defined_in_python", False):

@@ -1,4 +1,4 @@
-"""Writes safetensors tensor by tensor: no second copy of the weights is ever in memory."""
+"""Writes safetensors tensor by tensor, so that memory never holds a second copy of the weights."""
 
 import json
 import struct
@@ -8,14 +8,14 @@ import torch
 
 from .errors import ExportError
 
-#: Those of safetensors.
+#: Names of dtypes in safetensors.
 NAMES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
     torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
     torch.uint8: "U8", torch.bool: "BOOL", torch.complex64: "C64",
 }  # fmt: skip
 
-#: From this size on a progress line is printed.
+#: A progress line is printed for files of at least this size.
 _LARGE = 1 << 30
 
 
@@ -32,7 +32,8 @@ def _split(tensors, shard_bytes):
 
 
 def write(file, tensors, progress=lambda count: None, metadata=None):
-    """Writes the dict to a binary stream. `progress` is told of bytes as they are written."""
+    """Writes the dict to a binary stream. `progress` is called with the number of bytes written
+    since the last call."""
     header, end = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
     for name, tensor in tensors.items():
         if tensor.dtype not in NAMES:
@@ -55,7 +56,7 @@ def write(file, tensors, progress=lambda count: None, metadata=None):
 
 
 def save(files, path, tensors, shard_bytes, quiet=False):
-    """Writes the dict to `path`, or to shards and `path`.index.json, which are of `files` (output.Files);
+    """Writes the dict to `path`, or to shards and `path`.index.json, as files of `files` (output.Files);
     returns the paths."""
     total, done = sum(tensor.nbytes for tensor in tensors.values()), 0
     shows = total >= _LARGE and not quiet

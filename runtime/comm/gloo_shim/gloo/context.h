@@ -1,9 +1,9 @@
-//===- context.h - What c10d's gloo header needs of gloo ---------*- C++ -*-===//
+//===- context.h - Declarations of gloo for c10d's header ----- -*- C++ -*-===//
 //
-// libtorch_cpu contains gloo and exports c10d::ProcessGroupGloo, but torch's package ships without
-// gloo's headers, which c10d's header includes. These files declare what that header names, and the
-// one function of gloo that the project calls itself. No object of these types is ever made, copied
-// or destroyed through them: only pointers that libtorch hands out.
+// libtorch_cpu contains gloo and exports c10d::ProcessGroupGloo, but torch's package lacks gloo's
+// headers, which c10d's header includes. These files declare the names that c10d's header uses, and
+// the one function of gloo that the project calls. Objects of these types are never made, copied or
+// destroyed through these declarations; only pointers from libtorch are used.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -1,12 +1,13 @@
 //===- ExactSearch.h - The best plan of a small problem ------------*- C++ -*-===//
 //
-// A search over all plans, position by position: partial plans that agree on what is gathered and
-// in flight, of which one is later in nothing, are one. Ends for some ten groups; until it ends,
-// the least bound of what is left is a bound of all. Where latencies are a large part of
-// collectives, linear programs are far below the best plan and this is not.
+// A search over all plans, position by position. Of two partial plans with the same gathered groups
+// and collectives in flight, one of which is nowhere later, only that one is kept. The search ends
+// for about ten groups. Until it ends, the least bound of the remaining partial plans is a bound of
+// all plans. If latencies are a large part of collectives, the bounds of linear programs are far
+// below the best plan, and the bound of this search is not.
 //
-// Rests on monotony: what starts earlier ends earlier. That does not hold where two lanes slow each
-// other down, so there is no such search for those problems.
+// The search relies on monotony: what starts earlier ends no later. That does not hold if two lanes
+// slow each other down, so there is no such search for those problems.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,18 +19,18 @@
 namespace fsdp::schedule {
 
 struct ExactResult {
-  /// No plan takes less. If the search is complete, this is the best plan's makespan, or the
-  /// target.
+  /// A lower bound of all plans. If the search is complete, this is the best plan's makespan, or
+  /// the target.
   double boundNs = 0;
   bool isComplete = false;
-  /// The best of all plans; none if none beats the target, or the search is not complete.
+  /// The best of all plans; none if no plan beats the target, or if the search is not complete.
   std::optional<Plan> plan;
-  int64_t partialPlans = 0; // that were looked at
+  int64_t partialPlans = 0; // number of partial plans visited
 };
 
-/// Searches for what beats `targetNs` until this many partial plans were looked at. None if the
-/// lanes slow each other down, there are replicas, chunks, or more than 64 uses or reductions.
-/// Deterministic.
+/// Searches for a plan that beats `targetNs`, until `partialPlanLimit` partial plans were visited.
+/// None if the lanes slow each other down, or if there are replicas, chunks, or more than 64 uses
+/// or reductions. Deterministic.
 std::optional<ExactResult> searchExactly(const Problem &problem, double targetNs,
                                          int64_t partialPlanLimit);
 

@@ -33,8 +33,8 @@ static bool haveSameSets(const Label &a, const Label &b) {
                     [](const InFlight &x, const InFlight &y) { return x.members == y.members; });
 }
 
-/// Whether each plan of `b`, which has the same sets, becomes no slower if it begins like `a`. A
-/// lane is free when the last that is in flight ends.
+/// True if every plan of `b`, which has the same sets, is no slower if it begins like `a`. A lane
+/// is free when its last collective in flight ends.
 static bool isNoLater(const Label &a, const Label &b) {
   if (a.nowNs > b.nowNs || (b.optional & ~a.optional) != 0)
     return false;

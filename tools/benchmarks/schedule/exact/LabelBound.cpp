@@ -1,4 +1,4 @@
-//===- LabelBound.cpp - What no plan of a label can beat ------------------===//
+//===- LabelBound.cpp - Lower bound of all plans of a label ---------------===//
 
 #include "LabelBound.h"
 
@@ -9,8 +9,8 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// The rest of a step where memory has room for everything, what could still be kept is kept, and
-/// each lane pays one latency: less than any plan takes.
+/// A relaxation of the rest of a step: memory is unlimited, every copy that can still be kept is
+/// kept, and each lane pays one latency. Its time is a lower bound of all plans.
 class RelaxedStep {
 public:
   RelaxedStep(const LabelProblem &problem, const Label &label, uint32_t begin,
@@ -31,12 +31,12 @@ private:
   const Label &label;
   const uint32_t begin;
   double nowNs;
-  double gatherNs, reduceNs; // when the lane is done with all that was due or launched
-  double dueNs;              // with one lane, gathers and reductions that were due
-  Set unlaunched;            // reductions that are ready
+  double gatherNs, reduceNs; // end of all due or launched work on the lane
+  double dueNs;              // with one lane: end of the due gathers and reductions
+  Set unlaunched;            // ready reductions
   double gatherWorkNs = 0, reduceWorkNs = 0;
   std::vector<double> &arrivedNs; // at each position, from `begin` on
-  /// By reduction: when it and all that were ready before have ended.
+  /// For each reduction, the end of it and of all that were ready before.
   std::array<double, kMostMembers> reducedNs;
 };
 
@@ -60,7 +60,7 @@ void RelaxedStep::waitForReductions(Set due) {
     const LabelReduction &reduction = problem.reductions[r];
     nowNs = std::max(nowNs, arrivedAt(reduction.ready) +
                                 problem.reduceCost.durationNs(reduction.inputBytes));
-    // Are all that were ready before it due as well?
+    // Are all reductions that were ready before it due as well?
     if ((unlaunched & (setOf(r) - 1)) == 0)
       nowNs = std::max(nowNs, reducedNs[r]);
     dueNs += problem.reduceCost.nsPerByte * double(reduction.inputBytes);
@@ -86,8 +86,8 @@ void RelaxedStep::waitForGather(uint32_t index) {
       {nowNs, gatherNs, arrivedAt(use.gate) + problem.gatherCost.durationNs(use.sizeBytes)});
 }
 
-/// Computation beside a busy lane takes longer: it loses (1 - 1/contention) of that time, and all
-/// of the time in which it waits.
+/// Computation overlapping a busy lane is slower: it loses (1 - 1/contention) of that time, and all
+/// of the time for which it waits.
 double RelaxedStep::contendedNs() const {
   double busyNs = problem.oneLane
                       ? label.laneNs[0] + gatherWorkNs + reduceWorkNs
@@ -113,7 +113,7 @@ double RelaxedStep::run() {
 
 LabelBound::LabelBound(const LabelProblem &problem)
     : problem(problem), tailsNs(problem.items.size()), arrivedNs(problem.items.size()) {
-  Label idle; // everything was gathered and reduced
+  Label idle; // everything is gathered and reduced
   idle.present = ~Set(0);
   for (uint32_t i = 0; i < problem.items.size(); ++i)
     tailsNs[i] = problem.items[i].operation.durationNs + (*this)(idle, i + 1);

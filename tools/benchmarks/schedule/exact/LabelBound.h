@@ -1,4 +1,4 @@
-//===- LabelBound.h - What no plan of a label can beat ------------*- C++ -*-===//
+//===- LabelBound.h - Lower bound of all plans of a label ----- -*- C++ -*-===//
 //
 // Private to the exact search.
 //
@@ -22,7 +22,7 @@ public:
 private:
   const LabelProblem &problem;
   std::vector<double> tailsNs;
-  std::vector<double> arrivedNs; // room to work in
+  std::vector<double> arrivedNs; // scratch space
 };
 
 } // namespace fsdp::schedule

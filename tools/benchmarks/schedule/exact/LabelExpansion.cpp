@@ -1,4 +1,4 @@
-//===- LabelExpansion.cpp - All that can be done at a position ------------===//
+//===- LabelExpansion.cpp - The choices at a position ---------------------===//
 
 #include "LabelExpansion.h"
 
@@ -24,8 +24,9 @@ int64_t LabelExpansion::outputsOf(Set reductions) const {
   return bytes;
 }
 
-/// Whether the lane's first launch at this position could have been one operation earlier without
-/// any delay: computation is not slower beside a lane, or the lane was busy all the time anyway.
+/// True if the lane's first launch at this position could have been one operation earlier without
+/// any delay: because computation is not slowed by the lane, or because the lane was busy all the
+/// time anyway.
 bool LabelExpansion::wasTimingFree(uint32_t lane) const {
   return position > 0 && (problem.computeContention == 1 || origin->laneNs[lane] > origin->nowNs);
 }
@@ -40,7 +41,7 @@ void LabelExpansion::expand(const Label &label, uint32_t at) {
   chooseWaits(draft);
 }
 
-/// Applies the events of this position that leave no choice, such as waits that take no time.
+/// Applies the events of this position without a choice, such as waits that take no time.
 void LabelExpansion::arrive(Draft &draft) const {
   Label &label = draft.label;
   label.heldBytes -= item().freedBytes;
@@ -96,7 +97,7 @@ bool LabelExpansion::isReductionLate(const Draft &draft, Set reductions) const {
          bytes <= origin->roomBytes;
 }
 
-/// False if it does not fit.
+/// Launches the reductions; false if they do not fit.
 bool LabelExpansion::launch(Draft &draft, Set reductions) const {
   Label &label = draft.label;
   label.ready &= ~reductions;
@@ -143,7 +144,8 @@ Set LabelExpansion::findGatherable(const Label &label) const {
   return set & ~problem.served & ~label.present;
 }
 
-/// Whether a bucket that would be the first at this position could have been launched before.
+/// True if a bucket that would be the first at this position could have been launched at the
+/// previous one.
 bool LabelExpansion::isGatherLate(const Draft &draft, Set bucket, int64_t bytes) const {
   if (!draft.step.gathers.empty() || !wasTimingFree(0) || bytes > origin->roomBytes ||
       draft.launchPeakBytes + bytes > problem.capBytes ||
@@ -154,7 +156,7 @@ bool LabelExpansion::isGatherLate(const Draft &draft, Set bucket, int64_t bytes)
   return !isGated;
 }
 
-/// Whether a gather in `left` is used before an equally large one in `launched`.
+/// True if a gather in `left` is used before an equally large one in `launched`.
 bool LabelExpansion::isOvertaken(Set launched, Set left) const {
   bool result = false;
   forEachMember(left, [&](uint32_t early) {
@@ -238,7 +240,7 @@ void LabelExpansion::dropCopies(const Draft &draft, Set candidates, Set dropped,
     candidates &= ~setOf(use);
     int64_t bytes = problem.uses[use].sizeBytes;
     bool isUseful = bytes > 0;
-    forEachMember(dropped, [&](uint32_t other) { // still needed beside this one
+    forEachMember(dropped, [&](uint32_t other) { // still needed in addition to this one
       isUseful &= deficitBytes - bytes + problem.uses[other].sizeBytes > 0;
     });
     forEachMember(passed,

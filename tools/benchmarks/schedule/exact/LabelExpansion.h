@@ -1,4 +1,4 @@
-//===- LabelExpansion.h - All that can be done at a position ------*- C++ -*-===//
+//===- LabelExpansion.h - The choices at a position ----------- -*- C++ -*-===//
 //
 // Private to the exact search. Leaves out choices for which another choice is at least as good:
 //   - to launch a collective at a position, if it could have been launched at the one before and
@@ -25,7 +25,7 @@ class LabelExpansion {
 public:
   /// Receives each new label, at the next position; returns whether to go on.
   using Visit = std::function<bool(Label &&, const LabelStep &)>;
-  /// Returns whether no plan beats the target if the operation starts at that time.
+  /// Returns true if no plan beats the target when the operation starts at that time.
   using StartsTooLate = std::function<bool(uint32_t operation, double startNs)>;
   LabelExpansion(const LabelProblem &problem, StartsTooLate startsTooLate, Visit visit)
       : problem(problem), startsTooLate(std::move(startsTooLate)), visit(std::move(visit)) {}

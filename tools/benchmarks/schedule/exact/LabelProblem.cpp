@@ -9,7 +9,7 @@
 
 using namespace fsdp::schedule;
 
-/// Far from overflow, and more than any sum of sizes.
+/// Larger than any sum of sizes, and far from overflow.
 static constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
 
 static void addUses(const Problem &problem, const CollectiveWindows &windows,

@@ -18,10 +18,10 @@ inline constexpr size_t kMostMembers = 64;
 struct LabelItem {
   Operation operation;
   Set beginning = 0;      // uses
-  Set released = 0;       // uses whose last operation came before
+  Set released = 0;       // uses whose last operation was before
   Set gettingReady = 0;   // reductions
   Set due = 0;            // reductions that must have ended
-  int64_t freedBytes = 0; // reduced shards whose update came before
+  int64_t freedBytes = 0; // of reduced shards whose update was before
 };
 
 struct LabelUse {
@@ -29,10 +29,10 @@ struct LabelUse {
   uint32_t first = 0;
   uint32_t keptFrom = 0;   // position after the previous use
   uint32_t gate = 0;       // first position at which its gather may be launched
-  uint32_t leastGate = 0;  // of it and of all that are used later
+  uint32_t leastGate = 0;  // the least gate of it and of all later uses
   int32_t next = -1;       // use of the same group
   bool isKeepable = false; // its previous use's copy may stay
-  bool isServed = false;   // it does stay
+  bool isServed = false;   // the copy stays
 };
 
 struct LabelReduction {
@@ -44,7 +44,7 @@ struct LabelProblem {
   std::vector<LabelItem> items; // by operation
   std::vector<LabelUse> uses;
   std::vector<LabelReduction> reductions;
-  Set served = 0;                  // uses whose previous use's copy does stay
+  Set served = 0;                  // uses for which the copy of the previous use stays
   std::vector<double> remainingNs; // computation from each position to the end
   CollectiveCost gatherCost, reduceCost;
   bool oneLane = false;

@@ -1,4 +1,4 @@
-//===- LabelSearch.cpp - All plans of a small problem, the best of them ---===//
+//===- LabelSearch.cpp - Searches all plans of a small problem ------------===//
 
 #include "LabelSearch.h"
 
@@ -24,7 +24,7 @@ public:
   LabelSearchResult run();
 
 private:
-  /// How a label came about.
+  /// A label's predecessor and step.
   struct Node {
     int32_t parent;
     LabelStep step;
@@ -104,7 +104,7 @@ LabelSearchResult Search::run() {
       expansion.expand(labels[i], position);
       if (looked < limit)
         continue;
-      // Left over: this label, which may be half expanded, those behind it, and the next layer.
+      // Not expanded completely: this label, those after it, and the next layer.
       for (; i < labels.size(); ++i)
         result.boundNs = std::min(result.boundNs, labels[i].boundNs);
       result.boundNs = layer.leastBoundNs(result.boundNs);
