@@ -9,22 +9,23 @@ import torch
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from . import constants
-
+_OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+#: Where no line of a model is.
+LIBRARIES = (_OWN, _TORCH)
 #: Of torch, what models call in eager mode, too: distributions look at their arguments.
 _LAYERS = tuple(_TORCH + part + os.sep for part in ("distributions", "nn"))
 #: Of newer Pythons: they make a truth value, on which the next instruction jumps.
 _TRUTH_VALUES = ("TO_BOOL", "COMPARE_OP")
 
 
-def _is_tracing(path):
-    return path in (__file__, constants.__file__) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
+def is_tracing(path):
+    return path.startswith(_OWN) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
 
 
 def _model_frame():
     frame = sys._getframe(1)
-    while frame and _is_tracing(frame.f_code.co_filename):
+    while frame and is_tracing(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 

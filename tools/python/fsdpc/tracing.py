@@ -7,10 +7,11 @@ import sys
 import traceback
 
 import torch
+from torch._decomp import decompositions
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 
-from . import checks, constants
+from . import checks, constants, effects
 from .errors import ExportError
 
 
@@ -28,6 +29,11 @@ def without_cache(model):
             config.use_cache = before
 
 
+#: Of torch, where functions have such backwards; others of torch are those of torch.export and of checkpoints.
+_WITH_BACKWARD = ("torch.nn.modules._functions", "torch.nn.parallel", "torch.distributed", "torch.distributions",
+                  "torch._lobpcg")  # fmt: skip
+
+
 @contextlib.contextmanager
 def refusing_functions():
     """torch.export keeps the forward of a torch.autograd.Function and drops its backward."""
@@ -35,12 +41,12 @@ def refusing_functions():
     base = torch.autograd.function._SingleLevelFunction
 
     def refuse(cls, *arguments, **options):
-        if not cls.__module__.startswith("torch."):
+        if not cls.__module__.startswith("torch.") or cls.__module__.startswith(_WITH_BACKWARD):
             raise ExportError(
                 f"torch.autograd.Function '{cls.__module__}.{cls.__qualname__}' has a backward of "
-                "its own, which torch.export drops: make it an operator with "
-                "torch.library.custom_op and register_autograd, or write the forward so that "
-                "autograd's backward is wanted"
+                "its own, which torch.export drops: make it an operator of a library in C++ (--load-library), "
+                "or write the forward so that autograd's backward is wanted (x + (f(x) - x).detach() is "
+                "f(x) with the gradient of x)"
             )
         return super(base, cls).apply(*arguments, **options)
 
@@ -70,6 +76,22 @@ def _products_of_groups():
             del rules[operator]
         else:
             rules[operator] = before
+
+
+@contextlib.contextmanager
+def _states_of_lstm():
+    """torch's rule of shapes leaves a dimension of size 1 in an LSTM's last states (it takes out another one)."""
+    original = decompositions.one_layer_lstm
+
+    def one_layer_lstm(*arguments, **options):
+        out, states = original(*arguments, **options)
+        return out, tuple(state.squeeze(0) if state.dim() == 3 else state for state in states)
+
+    decompositions.one_layer_lstm = one_layer_lstm
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = original
 
 
 @contextlib.contextmanager
@@ -123,13 +145,15 @@ def _drop_checks(program):
 
 
 def run_export(step, batch, quiet):
-    return _drop_checks(_run_export(step, batch, quiet))
+    effects.check_modules(step)
+    return effects.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)))
 
 
 def _export_once(step, batch):
     """Prints nothing where it fails: torch would print the whole program up to there."""
     told = io.StringIO()
-    with checks.holding(), constants.known(), contextlib.redirect_stderr(told):
+    with (checks.holding(), constants.known(), effects.seen(), _states_of_lstm(), _products_of_groups(),
+          contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     sys.stderr.write(told.getvalue())
     return program
@@ -137,7 +161,7 @@ def _export_once(step, batch):
 
 def _run_export(step, batch, quiet):
     try:
-        with _as_in_training(), constants.as_real_tensors(), _products_of_groups():
+        with _as_in_training(), constants.as_real_tensors():
             return _export_once(step, batch)
     except ExportError:
         raise
@@ -157,6 +181,7 @@ def _run_export(step, batch, quiet):
     return program
 
 
+_COLLECTIVES = "a step has no collectives but those of FSDP2: each rank's forward sees its own batch"
 #: What torch.export refuses, and the usual remedy: words of its error, advice.
 _REMEDIES = (
     ("data-dependent", "the shape or the path depends on values: write it with torch.where and "
@@ -164,6 +189,8 @@ _REMEDIES = (
      "'batched_mm')"),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
+    ("process group", _COLLECTIVES), ("group cannot be None", _COLLECTIVES),
+    ("torch._C.Generator", "draw without a generator: a step's random numbers follow from its --seed"),
     ("Mutating", "a buffer or attribute is assigned in forward: register it as a buffer and write "
      "it in place, or compute it before"),
 )  # fmt: skip
@@ -189,6 +216,10 @@ def check_operators(program):
     """The binary has no Python: an operator that is defined in Python has no kernel there."""
     for module in program.graph_module.modules():
         for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            if str(getattr(node.target, "__module__", "")).startswith("torch._functorch"):
+                raise ExportError("torch.func.vmap inside of the forward is not supported: write it by operators of batches")
+            if str(node.target).startswith(("_c10d_functional.", "c10d.")):
+                raise ExportError(f"the forward has a collective, '{node.target}': {_COLLECTIVES}")
             if getattr(node.target, "_defined_in_python", False):
                 text = f"operator '{node.target}' is defined in Python, and the training binary has none"
                 if "grouped_mm" in str(node.target):
