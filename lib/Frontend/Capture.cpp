@@ -60,7 +60,10 @@ static void noteWrites(Model &model, StepOutputs &outputs) {
     if (value == tensor.value)
       continue;
     if (tensor.isParameter)
-      throw CaptureError("parameter '" + tensor.name + "' is written by the forward");
+      throw CaptureError(
+          "parameter '" + tensor.name +
+          "' is written by the forward, but only the optimizer writes parameters: make what "
+          "the forward keeps, such as a moving average, a buffer");
     outputs.writes.push_back({i, value});
   }
   for (const NamedConstant &constant : model.constants)

@@ -11,6 +11,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 _OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+#: Files that have no line of a model.
+LIBRARIES = (_OWN, _TORCH)
 #: Parts of torch whose checks count, too, since models call them: distributions check their
 #: arguments.
 _LAYERS = tuple(_TORCH + part + os.sep for part in ("distributions", "nn"))
@@ -18,13 +20,13 @@ _LAYERS = tuple(_TORCH + part + os.sep for part in ("distributions", "nn"))
 _TRUTH_VALUES = ("TO_BOOL", "COMPARE_OP")
 
 
-def _is_tracing(path):
+def is_tracing(path):
     return path.startswith(_OWN) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
 
 
 def _model_frame():
     frame = sys._getframe(1)
-    while frame and _is_tracing(frame.f_code.co_filename):
+    while frame and is_tracing(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 

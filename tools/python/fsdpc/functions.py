@@ -28,6 +28,9 @@ class _Operator(torch._ops.HigherOrderOperator):
 _OPERATOR = _Operator()
 #: Every Function.apply calls this one. Models bind their own when they are imported (`scan = Scan.apply`).
 _BASE = torch.autograd.function._SingleLevelFunction
+#: Parts of torch whose Functions have a backward of their own. Autograd finds that of others, as of checkpoints.
+_WITH_BACKWARD = ("torch.nn.modules._functions", "torch.nn.parallel", "torch.distributed", "torch.distributions",
+                  "torch._lobpcg")  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -200,8 +203,9 @@ class _Recorder:
 
     def apply(self, function, arguments, options):
         mode = get_proxy_mode()
-        # The Functions of torch itself, as of checkpoints, have the backward that autograd finds.
-        is_plain = self.is_inside or not _needs_gradient(arguments) or function.__module__.startswith("torch.")
+        module = function.__module__
+        has_derivative = module.startswith("torch.") and not module.startswith(_WITH_BACKWARD)
+        is_plain = self.is_inside or has_derivative or not _needs_gradient(arguments)
         if mode is None or is_plain:
             return super(_BASE, function).apply(*arguments, **options)
         return self.record(mode.tracer, function, arguments)

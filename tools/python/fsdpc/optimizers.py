@@ -54,6 +54,9 @@ def _shared(optimizer, name):
 def describe(model, optimizer):
     """The optimizer as lib/Frontend/OptimizerChoice.cpp reads it; raises ExportError."""
     kind = _kind_of(optimizer)
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        raise ExportError("there are hooks of the optimizer's step, which a compiled step does not run: remove them "
+                          "before the export")  # fmt: skip
     family = "sgd" if kind == "sgd" else "adam"
     shared = {name: _plain(name, optimizer.param_groups[0][name]) for name in _OF_ALL[family]}
     own = {name: _shared(optimizer, name) for name in _OF_GROUPS[family]}

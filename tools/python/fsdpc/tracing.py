@@ -7,11 +7,12 @@ import sys
 import traceback
 
 import torch
+from torch._decomp import decompositions
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
-from . import checks, constants, functions, operators
+from . import checks, constants, effects, functions, operators
 from .errors import ExportError
 
 
@@ -50,6 +51,22 @@ def _products_of_groups():
             del rules[operator]
         else:
             rules[operator] = before
+
+
+@contextlib.contextmanager
+def _states_of_lstm():
+    """torch's rule of shapes leaves a dimension of size 1 in an LSTM's last states (it takes out another one)."""
+    original = decompositions.one_layer_lstm
+
+    def one_layer_lstm(*arguments, **options):
+        out, states = original(*arguments, **options)
+        return out, tuple(state.squeeze(0) if state.dim() == 3 else state for state in states)
+
+    decompositions.one_layer_lstm = one_layer_lstm
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = original
 
 
 @contextlib.contextmanager
@@ -127,7 +144,8 @@ def _drop_checks(program):
 
 
 def run_export(step, batch, quiet):
-    return _drop_checks(_run_export(step, batch, quiet))
+    effects.check_modules(step)
+    return effects.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)))
 
 
 def _export_once(step, batch):
@@ -135,7 +153,8 @@ def _export_once(step, batch):
     failure."""
     told = io.StringIO()
     with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
-          _modules_as_they_are(), contextlib.redirect_stderr(told)):  # fmt: skip
+          effects.seen(recorder), _modules_as_they_are(), _states_of_lstm(), _products_of_groups(),
+          contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     sys.stderr.write(told.getvalue())
@@ -144,7 +163,7 @@ def _export_once(step, batch):
 
 def _run_export(step, batch, quiet):
     try:
-        with _as_in_training(), constants.as_real_tensors(), _products_of_groups():
+        with _as_in_training(), constants.as_real_tensors():
             return _export_once(step, batch)
     except ExportError:
         raise
@@ -164,6 +183,7 @@ def _run_export(step, batch, quiet):
     return program
 
 
+_COLLECTIVES = "a step has no collectives but those of FSDP2: each rank's forward sees its own batch"
 #: Usual remedies for errors of torch.export: words of the error, advice.
 _REMEDIES = (
     ("data-dependent", "the shape or the path depends on values: write it with torch.where and "
@@ -171,6 +191,8 @@ _REMEDIES = (
      "'batched_mm')"),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
+    ("process group", _COLLECTIVES), ("group cannot be None", _COLLECTIVES),
+    ("torch._C.Generator", "draw without a generator: a step's random numbers follow from its --seed"),
     ("Mutating", "a buffer or attribute is assigned in forward: register it as a buffer and write "
      "it in place, or compute it before"),
 )  # fmt: skip
@@ -196,6 +218,10 @@ def check_operators(program):
     """Refuses operators that are defined in Python, since the binary has no Python."""
     for module in program.graph_module.modules():
         for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            if str(getattr(node.target, "__module__", "")).startswith("torch._functorch"):
+                raise ExportError("torch.func.vmap inside of the forward is not supported: write it by operators of batches")
+            if str(node.target).startswith(("_c10d_functional.", "c10d.")):
+                raise ExportError(f"the forward has a collective, '{node.target}': {_COLLECTIVES}")
             if getattr(node.target, "_defined_in_python", False):
                 raise ExportError(f"operator '{node.target}' is defined in Python, and the training binary has none: "
                                   "define it by torch.library.custom_op, without mutates_args")  # fmt: skip

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""tools/python/fsdpc: what a model does in Python beside operators is an operator of the step, or refused."""
+
+import random
+import unittest
+
+import torch
+import torch.nn as nn
+from torch.utils.checkpoint import checkpoint
+
+import exported
+import fsdpc  # exported says where it is
+
+
+class Model(nn.Module):
+    """Its forward is a function of (model, x)."""
+
+    def __init__(self, forward):
+        super().__init__()
+        self.linear, self.calls = nn.Linear(4, 4), 0
+        self.register_buffer("mean", torch.zeros(4))
+        self.function = forward
+
+    def forward(self, x):
+        return self.function(self, x).sum()
+
+
+def hooked(model, x):
+    y = model.linear(x)
+    y.register_hook(lambda gradient: gradient * 2)
+    return y
+
+
+def frozen(model, x):
+    model.linear.requires_grad_(False)
+    y = model.linear(x)
+    model.linear.requires_grad_(True)
+    return y
+
+
+def frozen_by_attribute(model, x):
+    model.linear.weight.requires_grad = False
+    return model.linear(x)
+
+
+def penalized(model, x):
+    x = x.requires_grad_(True)
+    return torch.autograd.grad(model.linear(x).square().sum(), x, create_graph=True)[0]
+
+
+def replaced(model, x):
+    model.linear.weight.data = model.linear.weight.data * 2
+    return model.linear(x)
+
+
+def counted(model, x):
+    model.calls += 1
+    return model.linear(x) * model.calls
+
+
+def counted_below(model, x):
+    model.linear.calls = getattr(model.linear, "calls", 0) + 1
+    return model.linear(x)
+
+
+class Effects(exported.Exported):
+    def export(self, model, **options):
+        fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path, quiet=True, **options)
+
+    def expect_refusal(self, text, model, **options):
+        with self.assertRaisesRegex(fsdpc.ExportError, text):
+            self.export(model, **options)
+        self.assertFalse(self.path.exists())
+
+    def test_refused(self):
+        for text, forward in (
+            (r"a hook of a tensor's gradient [^\n]*\n  at .*effects_test.py:\d+\n  remedy", hooked),
+            (r"freezes or unfreezes a parameter\n  at .*effects_test.py", frozen),
+            ("freezes or unfreezes", frozen_by_attribute),
+            (r"derivatives inside of the forward [^\n]*\n  at .*effects_test.py", penalized),
+            ("derivatives inside", lambda model, x: torch.func.grad(lambda y: model.linear(y).sum())(x)),
+            ("derivatives inside", lambda model, x: torch.func.jvp(model.linear, (x,), (x,))[1]),
+            ("vmap inside", lambda model, x: torch.func.vmap(model.linear)(x)),
+            ("assigns .data", replaced),
+            ("random numbers by random,", lambda model, x: model.linear(x) * random.random()),
+            (r"changes attribute 'calls' of the model \(0, then 1\)", counted),
+            ("_Dirichlet' has a backward of its own",
+             lambda model, x: torch.distributions.Dirichlet(model.linear(x).exp()).rsample()),
+        ):  # fmt: skip
+            with self.subTest(text):
+                model = Model(forward)
+                self.expect_refusal(text, model)
+                self.assertTrue(model.linear.weight.requires_grad)
+                self.assertEqual(model.calls, 0)
+        # The patches are gone.
+        x = torch.ones(1, requires_grad=True)
+        x.register_hook(lambda gradient: gradient * 2)
+        x.data.mul_(3)
+        (x * 2).backward()
+        self.assertEqual((x.item(), x.grad.item()), (3, 4))
+        self.assertNotIn("data", vars(torch.Tensor))
+
+    def test_modules_refused(self):
+        model = Model(lambda model, x: model.linear(x))
+        handle = model.linear.register_full_backward_hook(lambda *arguments: None)
+        self.expect_refusal("module 'linear' has hooks of its backward", model)
+        handle.remove()
+        self.export(model)
+        model.norm = nn.SyncBatchNorm(4)
+        self.path.unlink()
+        self.expect_refusal("module 'norm' is a SyncBatchNorm", model)
+        model.norm.eval()
+        self.export(model)
+
+    def test_optimizers_refused(self):
+        model = Model(lambda model, x: model.linear(x))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.register_step_post_hook(lambda *arguments: None)
+        self.expect_refusal("hooks of the optimizer's step", model, optimizer=optimizer)
+
+    def test_random_numbers_of_libraries(self):
+        """Numbers that are drawn once, when something is made at the first call, are no numbers of each step."""
+
+        def once(model, x):
+            if not hasattr(once, "drawn"):
+                once.drawn = random.random()
+            return model.linear(x)
+
+        self.export(Model(once))
+
+    def test_harmless_attributes(self):
+        """They change, and the program is the same."""
+        model = Model(counted_below)
+        model.linear.calls = 3
+        self.export(model)
+        self.assertEqual(model.linear.calls, 3)
+
+    def test_regions_without_gradients(self):
+        """torch.inference_mode is torch.no_grad."""
+        steps = []
+        for region in (torch.inference_mode, torch.no_grad):
+
+            def forward(model, x):
+                with region():
+                    scale = model.linear(x).mean()
+                return model.linear(x) * scale.clone()
+
+            self.export(Model(forward))
+            steps.append(self.capture())
+            self.assertTrue(torch.is_grad_enabled())
+        self.assertEqual(*steps)
+
+    def test_data(self):
+        """x.data is x.detach(), also where it is written."""
+        steps = []
+        for data in (lambda x: x.data, lambda x: x.detach()):
+
+            def forward(model, x):
+                data(model.mean).add_(1.0)
+                return model.linear(x) * data(model.mean) + data(model.linear(x))
+
+            self.export(Model(forward))
+            steps.append(self.capture())
+        self.assertEqual(*steps)
+        self.assertIn("@mean", steps[0])
+
+    def test_reentrant_checkpoint(self):
+        """Its region has gradients."""
+        steps = []
+        for reentrant in (True, False):
+            self.export(Model(lambda model, x: checkpoint(model.linear, x, use_reentrant=reentrant)))
+            steps.append(self.capture())
+        self.assertEqual(*steps)
+
+    def test_states_of_lstm(self):
+        """They have the shapes that they have in training."""
+
+        class Reader(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.lstm, self.head = nn.LSTM(4, 3, 2, batch_first=True), nn.Linear(6, 2)
+
+            def forward(self, x):
+                _, (h, c) = self.lstm(x)
+                assert h.shape == (2, x.shape[0], 3)
+                return self.head(torch.cat([h[-1], c[-1]], 1)).sum()
+
+        for batch in (1, 2):
+            fsdpc.export(Reader(), {"x": torch.randn(batch, 5, 4)}, self.path, quiet=True)
+            self.capture()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,230 @@
+"""What a model's Python does beside calling operators. torch.export runs it once and keeps the operators alone: hooks,
+attributes and random numbers of Python would be gone, or the same in each step, without a word. They are refused, or
+become operators."""
+
+import contextlib
+import inspect
+import random
+import sys
+
+import torch
+from torch._functorch import eager_transforms
+from torch.utils.checkpoint import CheckpointFunction
+
+from . import checks
+from .errors import ExportError
+
+
+def _refuse(what, remedy):
+    frame = sys._getframe(2)
+    while frame and frame.f_code.co_filename.startswith(checks.LIBRARIES):
+        frame = frame.f_back
+    place = f"\n  at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+    raise ExportError(f"{what}{place}\n  remedy: {remedy}")
+
+
+def check_modules(model):
+    """Of modules whose operators are not all that they do in training."""
+    if any(hasattr(parameter, "device_mesh") for parameter in model.parameters()):
+        raise ExportError("parameters of the model are sharded: export it before fully_shard")
+    for name, module in model.named_modules():
+        if module._backward_hooks or module._backward_pre_hooks:
+            raise ExportError(
+                f"module '{name}' has hooks of its backward, which a compiled step does not run: remove them before the "
+                "export, and write what they do to gradients into the forward"
+            )
+        if isinstance(module, torch.nn.SyncBatchNorm) and module.training:
+            raise ExportError(
+                f"module '{name}' is a SyncBatchNorm, whose statistics are those of all ranks: a step has no collective "
+                "for them. Make it a BatchNorm, with statistics of each rank, or set it to eval()"
+            )
+
+
+@contextlib.contextmanager
+def _replaced(owner, name, value):
+    """`owner` has this attribute in the block. If it has inherited the original, it does so again afterwards."""
+    missing = object()
+    before = vars(owner).get(name, missing)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is missing:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+def _refuse_hook(tensor, hook):
+    _refuse("a hook of a tensor's gradient (register_hook) is no part of an exported program",
+            "write it into the forward: x * s + (x * (1 - s)).detach() is x, with s times its gradient")  # fmt: skip
+
+
+def _refusing_derivatives(recorder, original):
+    """The backward of a Function may ask for derivatives: what computes them is in its graph (functions.py)."""
+
+    def run(*arguments, **options):
+        if recorder.is_inside:
+            return original(*arguments, **options)
+        _refuse("derivatives inside of the forward (torch.autograd.grad, backward, torch.func) are not supported",
+                "write the derivative out by operators, or in a torch.autograd.Function")  # fmt: skip
+
+    return run
+
+
+def _is_called_by_torch():
+    return checks.is_tracing(sys._getframe(2).f_code.co_filename)
+
+
+def _data():
+    """`x.data` is a tensor that torch.export does not follow; `x.detach()` has the same values, and it does."""
+    original = torch.Tensor.data
+
+    def get(tensor):
+        return original.__get__(tensor) if _is_called_by_torch() else tensor.detach()
+
+    def assign(tensor, value):
+        if not _is_called_by_torch():
+            _refuse("the forward assigns .data of a tensor", "write in place: x.copy_(...) under torch.no_grad()")
+        original.__set__(tensor, value)
+
+    return property(get, assign)
+
+
+def _requires_grad():
+    """(the property, the method) of tensors, by which the model must not freeze or unfreeze a parameter."""
+    original, method = torch.Tensor.requires_grad, torch.Tensor.requires_grad_
+
+    def check(tensor, value):
+        if isinstance(tensor, torch.nn.Parameter) and original.__get__(tensor) != value:
+            _refuse("the forward freezes or unfreezes a parameter",
+                    "freeze it before the export, or use its .detach() here")  # fmt: skip
+
+    def assign(tensor, value):
+        if not _is_called_by_torch():
+            check(tensor, value)
+        original.__set__(tensor, value)
+
+    def assign_and_return(tensor, value=True):
+        if not _is_called_by_torch():
+            check(tensor, value)
+        return method(tensor, value)
+
+    return property(original.__get__, assign), assign_and_return
+
+
+def _enter_inference(context):
+    """Leaves no trace in a program; the region is one without gradients, and that does."""
+    context._had_gradients = torch.is_grad_enabled()
+    torch.set_grad_enabled(not context.mode)
+
+
+def _leave_inference(context, *error):
+    torch.set_grad_enabled(context._had_gradients)
+
+
+def _run_checkpointed(cls, function, preserve_rng_state, *arguments):
+    """What is computed again is a choice of the compilation; the reentrant way hides the gradients of its region."""
+    return function(*arguments)
+
+
+@contextlib.contextmanager
+def seen(recorder):
+    """In this context what torch.export would leave out is an operator, or refused."""
+    requires_grad, requires_grad_ = _requires_grad()
+    with contextlib.ExitStack() as stack:
+        for owner, name, value in (
+            (torch.Tensor, "register_hook", _refuse_hook),
+            (torch.autograd, "_engine_run_backward",
+             _refusing_derivatives(recorder, torch.autograd._engine_run_backward)),
+            (eager_transforms, "_jvp_with_argnums",
+             _refusing_derivatives(recorder, eager_transforms._jvp_with_argnums)),
+            (torch.Tensor, "data", _data()),
+            (torch.Tensor, "requires_grad", requires_grad),
+            (torch.Tensor, "requires_grad_", requires_grad_),
+            (torch.inference_mode, "__enter__", _enter_inference),
+            (torch.inference_mode, "__exit__", _leave_inference),
+            (CheckpointFunction, "apply", classmethod(_run_checkpointed)),
+        ):
+            stack.enter_context(_replaced(owner, name, value))
+        yield
+
+
+def _numbers(module):
+    return {name: value for name, value in vars(module).items() if isinstance(value, (bool, int, float))}
+
+
+class _State:
+    """What a forward may leave in Python for the next one."""
+
+    def __init__(self, model):
+        self.numbers = {name: _numbers(module) for name, module in model.named_modules()}
+        self.generators = {"random": random.getstate()}
+        if "numpy" in sys.modules:
+            kind, keys, *rest = sys.modules["numpy"].random.get_state()
+            self.generators["numpy.random"] = (kind, keys.tobytes(), *rest)
+
+    def drawn(self, later):
+        return [name for name, state in self.generators.items() if later.generators.get(name) != state]
+
+    def changed(self, later):
+        """(module, attribute, before, after)"""
+        return [(name, key, value, later.numbers[name].get(key))
+                for name, numbers in self.numbers.items() if name in later.numbers
+                for key, value in numbers.items() if later.numbers[name].get(key) != value]  # fmt: skip
+
+    def restore(self, model):
+        for name, module in model.named_modules():
+            vars(module).update(self.numbers.get(name, {}))
+
+
+@contextlib.contextmanager
+def _noting(model):
+    """Yields a list of what the model's forwards leave: torch.export itself restores attributes of the root."""
+    forward, notes = model.forward, []
+
+    def run(*arguments, **named):
+        result = forward(*arguments, **named)
+        notes.append(_State(model))
+        return result
+
+    run.__signature__ = inspect.signature(forward)
+    with _replaced(model, "forward", run):
+        yield notes
+
+
+def _text(program):
+    """All that decides what a program computes, but for values of parameters and buffers."""
+    codes = [module.code for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    values = [value.tolist() for value in program.constants.values() if isinstance(value, torch.Tensor)]
+    return codes, values
+
+
+def repeated(model, export):
+    """export()'s program. If Python is not as before when the forward has run, it is exported once more, as its next
+    call would be: what differs then is refused."""
+    before = _State(model)
+    try:
+        with _noting(model) as notes:
+            program = export()
+            first = notes[-1]
+            changed = before.changed(first)
+            if not changed and not before.drawn(first):
+                return program
+            first.restore(model)
+            again = export()
+            drawn = first.drawn(notes[-1])
+    finally:
+        before.restore(model)
+    if drawn:
+        raise ExportError(
+            f"the forward draws random numbers by {drawn[0]}, which would be the same in each step: draw them by torch, "
+            "or make them an input"
+        )
+    if changed and _text(program) != _text(again):
+        name, key, old, new = changed[0]
+        raise ExportError(
+            f"the forward changes attribute '{key}' of {f'module {name!r}' if name else 'the model'} ({old}, then {new}) "
+            "and computes something else then, which a step would not: make it a buffer, or an input"
+        )
+    return program
