@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Codegen/CpuKernels.h"
 #include "fsdp/Codegen/PtxKernels.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -172,6 +173,7 @@ int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-compile");
   CLI::App app("Compiles a scheduled or planned training step to a native training binary.",
                "fsdp-compile");
+  fsdp::reportUnknownFlags(app);
   app.set_version_flag("--version", fsdp::getVersion("fsdp-compile"));
   Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);

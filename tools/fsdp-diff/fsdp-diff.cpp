@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Explain/DiffPage.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/MeasuredStep.h"
@@ -162,6 +163,7 @@ int main(int argc, char **argv) {
       "reshard and reduction that is not in the same place. With --trace, a predicted step "
       "and a measured one. Exit status: 0 equal or measured, 1 different, 2 error.",
       "fsdp-diff");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-diff"));
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();

@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Explain/DecisionLog.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
@@ -120,6 +121,7 @@ int main(int argc, char **argv) {
   CLI::App app("Simulates a scheduled training step and says why it is as it is: what is gathered, "
                "kept and reduced when, what holds it back, and what it costs.",
                "fsdp-explain");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-explain"));
   Options options;
   app.add_option("INPUT", options.input,

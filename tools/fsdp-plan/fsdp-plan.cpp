@@ -8,6 +8,7 @@
 #include "../Version.h"
 #include "Fits.h"
 #include "Reports.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Quantities.h"
@@ -235,6 +236,7 @@ int main(int argc, char **argv) {
                "the best schedule for each, without a device. Shapes are fixed at capture: for "
                "microbatches of other sizes give several captured modules.",
                "fsdp-plan");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-plan"));
   Options options;
   app.add_option("INPUT", options.inputs, "Captured modules, text or bytecode; - is standard input")

@@ -7,6 +7,7 @@
 #include "HostDescription.h"
 #include "StepProfiler.h"
 #include "executor/OperatorLibrary.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/CostModel/Device.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Files/SameFile.h"
@@ -251,6 +252,7 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Measures what the operations of a step, or collectives, cost on this machine.",
                "fsdp-profile");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-profile"));
   Options options;
   auto *input = app.add_option("STEP", options.input,

@@ -13,6 +13,7 @@
 #include "../Version.h"
 #include "RunPipelines.h"
 #include "fsdp/Analysis/Program.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/DecisionLog.h"
 #include "fsdp/Export/EmitObject.h"
@@ -286,6 +287,7 @@ int main(int argc, char **argv) {
   CLI::App app("Compiles a PyTorch model to a native training binary: captures one training step, "
                "shards and schedules it as FSDP2 does, plans its memory, links it.",
                "fsdpc");
+  fsdp::reportUnknownFlags(app);
   app.set_version_flag("--version", fsdp::getVersion("fsdpc"));
   fsdp::Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
