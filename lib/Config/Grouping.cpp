@@ -40,11 +40,10 @@ private:
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
   /// `modules`: those of the group; "" is the root.
-  llvm::Expected<GroupOptions> withDefaults(GroupOptions options, ConfigPlace place,
+  llvm::Expected<GroupOptions> withDefaults(GroupOptions options,
                                             llvm::ArrayRef<std::string> modules);
   llvm::Error checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules);
-  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh,
-                                        ConfigPlace place);
+  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh);
   llvm::Error checkHasNoLists(const ParamGroup &empty);
   /// Takes groups out of the root's remaining parameters, with the root's options.
   void splitRoot(const ParamGroup &root);
@@ -122,9 +121,7 @@ std::vector<GroupRule> Grouper::getRepeatedBlocks() {
 //===----------------------------------------------------------------------===//
 
 llvm::Error Grouper::fail(ConfigPlace place, const llvm::Twine &message) {
-  if (place.line == 0)
-    return llvm::createStringError(message);
-  return llvm::make_error<ConfigError>(config.file, place, message.str());
+  return failAt(config, place, message);
 }
 
 std::string Grouper::describe(const Mention &mention) {
@@ -168,7 +165,7 @@ llvm::Error Grouper::checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string
 }
 
 /// Sets options that a group leaves open to the file's defaults for all groups.
-llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigPlace place,
+llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options,
                                                    llvm::ArrayRef<std::string> modules) {
   auto otherwise = [](auto &value, const auto &forAll) {
     if (!value)
@@ -192,8 +189,7 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.allGatherExtension, config.allGatherExtension);
   otherwise(options.allReduceHook, config.allReduceHook);
   if (options.reshardAfterForward) {
-    llvm::Expected<ReshardChoice> resolved =
-        resolve(*options.reshardAfterForward, *options.mesh, place);
+    llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, *options.mesh);
     if (!resolved)
       return resolved.takeError();
     options.reshardAfterForward = *resolved;
@@ -219,7 +215,7 @@ llvm::Error Grouper::checkHasNoLists(const ParamGroup &empty) {
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
-  llvm::Expected<GroupOptions> options = withDefaults(rule.options, rule.place, members);
+  llvm::Expected<GroupOptions> options = withDefaults(rule.options, members);
   if (!options)
     return options.takeError();
   group.options = *options;
@@ -273,16 +269,15 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
 
 /// torch 2.11, _fsdp_init.py, _get_post_forward_mesh_info(): an int must divide the ranks over
 /// which the group is sharded; 1 means false, and the number of all ranks true.
-llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshSpec &mesh,
-                                               ConfigPlace place) {
+llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshSpec &mesh) {
   if (!choice.ranks)
     return choice;
   const MeshSpec::Axis &axis = mesh.axes.back();
   int64_t ranks = *choice.ranks;
   if (ranks < 1 || ranks > axis.size || axis.size % ranks != 0)
-    return fail(place, "reshard_after_forward is " + std::to_string(ranks) +
-                           ", expected a factor of " + std::to_string(axis.size) +
-                           ", the ranks of axis '" + axis.name + "'");
+    return fail(choice.place, "reshard_after_forward is " + std::to_string(ranks) +
+                                  ", expected a factor of " + std::to_string(axis.size) +
+                                  ", the ranks of axis '" + axis.name + "'");
   if (ranks == 1)
     return ReshardChoice{Reshard::Never};
   if (ranks == axis.size)
@@ -350,7 +345,7 @@ void Grouper::splitRoot(const ParamGroup &root) {
 llvm::Error Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
-  llvm::Expected<GroupOptions> options = withDefaults(config.root, {}, root.modules);
+  llvm::Expected<GroupOptions> options = withDefaults(config.root, root.modules);
   if (!options)
     return options.takeError();
   root.options = *options;

@@ -35,6 +35,9 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatch-order=1f1b stages=layers.*" 2>&1 | FileCheck %s --check-prefix=ONEORDER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=2f2b" 2>&1 | FileCheck %s --check-prefix=ORDER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=1f1b stages=layers.0,blocks.*" 2>&1 | FileCheck %s --check-prefix=NOSTAGE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/accumulation.yaml 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="config=%t/accumulation.yaml microbatches=1 microbatch-loss=sum" 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/factor.yaml 2>&1 | FileCheck %s --check-prefix=FACTOR
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters --fsdp-group-parameters 2>&1 | FileCheck %s --check-prefix=AGAIN
 
 // Words on the command line are checked as those of the file.
@@ -116,7 +119,7 @@ reshard_after_forward: some
 //--- mesh.yaml
 mesh: {pp: 2, dp: 2, tp: 2}
 
-# NUMBER: {{.*}}number.yaml:1:{{.*}}: error: the size of a mesh axis is no number
+# NUMBER: {{.*}}number.yaml:1:{{.*}}: error: mesh.dp is 'four', expected a number of ranks
 //--- number.yaml
 mesh: {dp: four}
 
@@ -158,6 +161,16 @@ groups:
 # KEPT: {{.*}}kept.yaml:1:{{.*}}: error: reshard_after_backward is for several microbatches, but there is one
 //--- kept.yaml
 root: {reshard_after_backward: false}
+
+# What the file says of microbatches, or of all groups, is checked there.
+# COUNT: {{.*}}accumulation.yaml:1:{{.*}}: error: microbatches is 2000, expected 1 to 1024
+//--- accumulation.yaml
+accumulation: {microbatches: 2000}
+
+# FACTOR: {{.*}}factor.yaml:2:24: error: reshard_after_forward is 3, expected a factor of 4, the ranks of axis 'dp'
+//--- factor.yaml
+mesh: {dp: 4}
+reshard_after_forward: 3
 
 //--- step.mlir
 !m = tensor<4x4xf32>
