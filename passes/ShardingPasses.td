@@ -43,10 +43,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     beginning and a head at the end each is gathered and reduced when it is there. Parameters of the
     root module itself, shared ones, and those that are used outside of their module stay together.
 
-    A `*` in a pattern stands for one component of a module's path. Without a file each repeated
-    block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
-    command line win over the file's `mesh`, `layout`, `prefetch` and top-level
-    `reshard_after_forward` and `shard_placement`; what a group says itself wins over both.
+    A `*` in a pattern stands for one component of a module's path. A pattern is about the modules
+    that nothing before it names. Without a file each repeated block (a module `X.0` with siblings
+    `X.1`, ..., outermost) is a group. The options given on the command line win over the file's
+    `mesh`, `layout`, `prefetch` and top-level `reshard_after_forward` and `shard_placement`; what a
+    group says itself wins over both.
 
     Why: groups are symbols of their own, so that everything after this pass reads what to gather
     together and never how the user said so.

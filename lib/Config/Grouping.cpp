@@ -37,6 +37,8 @@ private:
   void collectModules(llvm::ArrayRef<std::string> others);
   std::vector<GroupRule> getRepeatedBlocks();
   llvm::Error applyRule(const GroupRule &rule);
+  llvm::Expected<std::vector<std::string>> matchNew(const GroupRule &rule,
+                                                    const std::string &pattern);
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
   /// `modules`: those of the group; "" is the root.
@@ -246,18 +248,39 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
                               "called bottom-up");
 }
 
+/// Modules that `pattern` names and nothing before it: a pattern is about the others, but what is
+/// named itself is not given before.
+llvm::Expected<std::vector<std::string>> Grouper::matchNew(const GroupRule &rule,
+                                                           const std::string &pattern) {
+  llvm::Expected<std::vector<std::string>> found = match(pattern, rule.place);
+  if (!found)
+    return found;
+  const Mention mention{pattern, rule.place};
+  std::vector<std::string> others;
+  for (const std::string &module : *found)
+    if (mentions.try_emplace(module, mention).second)
+      others.push_back(module);
+  if (!others.empty())
+    return others;
+  const std::string &module = found->front();
+  const Mention &before = mentions.at(module);
+  const bool isOne = module == pattern;
+  return fail(rule.place,
+              (isOne ? "module '" + module + "' is" : "all modules of '" + pattern + "' are") +
+                  " given twice: by " + describe(before) + " and by " + describe(mention) +
+                  (isOne && before.pattern != module
+                       ? "; the first that names a module counts, so that '" + module +
+                             "' stands before '" + before.pattern + "'"
+                       : ""));
+}
+
 llvm::Error Grouper::applyRule(const GroupRule &rule) {
   std::vector<std::string> together;
   for (const std::string &pattern : rule.modules) {
-    llvm::Expected<std::vector<std::string>> found = match(pattern, rule.place);
+    llvm::Expected<std::vector<std::string>> found = matchNew(rule, pattern);
     if (!found)
       return found.takeError();
     for (const std::string &module : *found) {
-      auto [it, isNew] = mentions.try_emplace(module, Mention{pattern, rule.place});
-      if (!isNew)
-        return fail(rule.place, "module '" + module + "' is given twice: by " +
-                                    describe(it->second) + " and by " +
-                                    describe({pattern, rule.place}));
       if (rule.isTogether)
         together.push_back(module);
       else if (llvm::Error error = addGroup(module, rule))

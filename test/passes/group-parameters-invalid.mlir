@@ -1,6 +1,8 @@
 // RUN: split-file %s %t
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/none.yaml 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/twice.yaml 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/against.yaml 2>&1 | FileCheck %s --check-prefix=AGAINST
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/idle.yaml 2>&1 | FileCheck %s --check-prefix=IDLE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/outer.yaml 2>&1 | FileCheck %s --check-prefix=OUTER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/tied.yaml 2>&1 | FileCheck %s --check-prefix=TIED
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/root.yaml 2>&1 | FileCheck %s --check-prefix=ROOT
@@ -67,11 +69,24 @@ groups:
   - modules: ["blocks.*"]
 
 # A module is given once.
-# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3
+# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3; the first that names a module counts, so that 'layers.1' stands before 'layers.*'
 //--- twice.yaml
 groups:
   - modules: ["layers.*"]
   - together: ["layers.1"]
+
+# AGAINST: {{.*}}against.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.1' in line 2 and by 'layers.1' in line 3{{$}}
+//--- against.yaml
+groups:
+  - modules: ["layers.1"]
+  - together: ["layers.1", "layers.0"]
+
+# A pattern that names nothing new has no effect.
+# IDLE: {{.*}}idle.yaml:3:5: error: all modules of 'layers.*' are given twice: by 'layers.0' in line 2 and by 'layers.*' in line 3{{$}}
+//--- idle.yaml
+groups:
+  - together: ["layers.0", "layers.1"]
+  - modules: ["layers.*"]
 
 # Inner modules come before outer ones.
 # OUTER: {{.*}}outer.yaml:3:5: error: all parameters of 'layers.0' are in group 'layers' already; name inner modules before outer ones, as fully_shard is called bottom-up

@@ -6,6 +6,7 @@
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/adam.yaml | FileCheck %s --check-prefix=ADAM
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/sgd.yaml | FileCheck %s --check-prefix=SGD
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/inner.yaml | FileCheck %s --check-prefix=INNER
+// RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/apart.yaml | FileCheck %s --check-prefix=APART
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/policy.yaml | FileCheck %s --check-prefix=POLICY
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters="config=%t/policy.yaml reduce-dtype=float32" | FileCheck %s --check-prefix=REDUCE
 // RUN: fsdp-opt %t/symbols.mlir --fsdp-group-parameters=config=%t/symbols.yaml | FileCheck %s --check-prefix=SYMBOLS
@@ -52,6 +53,12 @@
 // INNER-NEXT: fsdp.group @layers.0.experts.1 [@layers.0.experts.1.w]
 // INNER-NEXT: fsdp.group @layers.0 [@layers.0.wq]
 // INNER-NEXT: fsdp.group @layers.1 [@layers.1.wq]
+
+// A pattern is about the modules that nothing before it names: one block is wrapped apart, the others
+// alike.
+// APART: fsdp.group @layers.1 [@layers.1.wq] {{.*}} reshard_after_forward false
+// APART-NEXT: fsdp.group @layers.0 [@layers.0.wq, {{.*}}] {{.*}} reshard_after_forward true
+// APART-NEXT: fsdp.group @root
 
 // FSDP2's policy holds for all groups.
 // POLICY: fsdp.group @layers.0 {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16>{{$}}
@@ -114,6 +121,11 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     return %loss : !s
   }
 }
+
+//--- apart.yaml
+groups:
+  - {modules: ["layers.1"], reshard_after_forward: false}
+  - {modules: ["layers.*"], reshard_after_forward: true}
 
 //--- config.yaml
 # FSDP2's words.
