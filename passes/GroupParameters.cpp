@@ -200,9 +200,7 @@ static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
 llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices,
                                                std::vector<ParamGroup> &declared) {
   std::vector<NamedParam> params;
-  llvm::StringMap<llvm::SetVector<StringRef>> users;
-  if (choices.splitRoot.value_or(false))
-    users = findUsers(step);
+  const llvm::StringMap<llvm::SetVector<StringRef>> users = findUsers(step);
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
     named.names.push_back(param.getSymName().str());

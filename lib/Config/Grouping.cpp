@@ -35,6 +35,7 @@ private:
   static constexpr int kNoGroup = -1;
 
   void collectModules(llvm::ArrayRef<std::string> others);
+  bool addSynonyms(const NamedParam &param, StringRef name);
   std::vector<GroupRule> getRepeatedBlocks();
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> matchNew(const GroupRule &rule,
@@ -61,7 +62,9 @@ private:
   const ShardingConfig &config;
   ModuleTree tree;
   llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, without the root
-  llvm::StringMap<Mention> mentions;                  // modules that a rule names
+  llvm::StringMap<std::string> synonyms;        // the first name of a module, by each other name
+  std::vector<std::vector<std::string>> heldAs; // by parameter: its names in modules that run
+  llvm::StringMap<Mention> mentions;            // modules that a rule names
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
 };
@@ -73,14 +76,44 @@ static bool isBelow(StringRef name, StringRef module) {
          (name.starts_with(module) && name[module.size()] == '.');
 }
 
+/// Without the last components, as long as they are the same: `a` and `b` of `a.0.w` and `b.0.w`.
+static std::pair<StringRef, StringRef> dropCommonEnd(StringRef first, StringRef second) {
+  while (first.rsplit('.').second == second.rsplit('.').second && first.contains('.') &&
+         second.contains('.')) {
+    first = first.rsplit('.').first;
+    second = second.rsplit('.').first;
+  }
+  return {first, second};
+}
+
 //===----------------------------------------------------------------------===//
 // The model's modules
 //===----------------------------------------------------------------------===//
 
+/// Whether `name` of the parameter is one in modules from which no operation uses it. Then these
+/// are the modules of the parameter's own name, or do not run.
+bool Grouper::addSynonyms(const NamedParam &param, StringRef name) {
+  const StringRef own = param.names.front();
+  auto [first, other] = dropCommonEnd(own, name);
+  if (name == own || name == other ||
+      llvm::any_of(param.users, [&](StringRef user) { return isBelow(user, other); }))
+    return false;
+  StringRef end = name.drop_front(other.size());
+  do {
+    end = end.rsplit('.').first;
+    synonyms.try_emplace((other + end).str(), (first + end).str());
+  } while (!end.empty());
+  return true;
+}
+
 void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
   groupOfParam.assign(params.size(), kNoGroup);
+  heldAs.resize(params.size());
   for (auto [index, param] : llvm::enumerate(params))
     for (StringRef name : param.names) {
+      if (addSynonyms(param, name))
+        continue;
+      heldAs[index].push_back(name.str());
       for (const Module *module = &tree.addHolder(name); !module->isRoot();
            module = module->parent) {
         std::vector<unsigned> &below = paramsBelow[module->path];
@@ -140,6 +173,8 @@ std::string Grouper::getName(int group) { return nameGroup(groups[group].modules
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
   if (!pattern.empty() && tree.lookup(pattern))
     return std::vector<std::string>{pattern.str()};
+  if (auto synonym = synonyms.find(pattern); synonym != synonyms.end())
+    return std::vector<std::string>{synonym->second};
   llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
   if (!modulePattern)
     return fail(place, llvm::toString(modulePattern.takeError()));
@@ -147,6 +182,12 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   for (const Module &module : tree.getModules())
     if (!module.isRoot() && modulePattern->match(module.path))
       found.push_back(module.path.str());
+  for (const auto &[name, first] : synonyms)
+    if (modulePattern->match(name) && !llvm::is_contained(found, first))
+      found.push_back(first);
+  llvm::sort(found, [&](StringRef left, StringRef right) {
+    return tree.lookup(left)->index < tree.lookup(right)->index;
+  });
   if (pattern.empty())
     return fail(place, "the root group is implied; its options stand under 'root'");
   if (found.empty())
@@ -260,10 +301,11 @@ llvm::Expected<std::vector<std::string>> Grouper::matchNew(const GroupRule &rule
   for (const std::string &module : *found)
     if (mentions.try_emplace(module, mention).second)
       others.push_back(module);
-  if (!others.empty())
-    return others;
   const std::string &module = found->front();
   const Mention &before = mentions.at(module);
+  // Two names of one module in one entry are no contradiction.
+  if (!others.empty() || (before.place == rule.place && before.pattern != pattern))
+    return others;
   const bool isOne = module == pattern;
   return fail(rule.place,
               (isOne ? "module '" + module + "' is" : "all modules of '" + pattern + "' are") +
@@ -314,7 +356,7 @@ std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) 
   std::vector<std::string> holders;
   auto areMembers = [&](StringRef path) {
     return llvm::all_of(paramsBelow.lookup(path), [&](unsigned index) {
-      return llvm::is_contained(members, index) && params[index].names.size() == 1;
+      return llvm::is_contained(members, index) && heldAs[index].size() == 1;
     });
   };
   for (unsigned index : members) {
@@ -388,10 +430,10 @@ llvm::Error Grouper::addRoot() {
 
 /// Only one group gathers a shared parameter: it must contain all modules that hold the parameter.
 llvm::Error Grouper::checkShared() {
-  for (auto [param, owner] : llvm::zip_equal(params, groupOfParam)) {
-    if (param.names.size() == 1)
+  for (auto [names, owner] : llvm::zip_equal(heldAs, groupOfParam)) {
+    if (names.size() == 1)
       continue;
-    for (StringRef name : param.names) {
+    for (StringRef name : names) {
       // The group that the parameter would be in if this were its only name.
       int taker = kNoGroup;
       for (auto [index, group] : llvm::enumerate(groups))
@@ -401,9 +443,11 @@ llvm::Error Grouper::checkShared() {
       if (taker == owner)
         continue;
       std::string where = taker == kNoGroup ? "no group" : getName(taker);
-      return fail({}, "parameter '" + param.names.front() + "' of " + getName(owner) +
+      auto [first, second] = dropCommonEnd(names.front(), name);
+      return fail({}, "parameter '" + names.front() + "' of " + getName(owner) +
                           " is shared with '" + name + "' of " + where +
-                          "; put all modules that share it into one group");
+                          "; put all modules that share it into one group: together: [" + first +
+                          ", " + second + "]");
     }
   }
   return llvm::Error::success();

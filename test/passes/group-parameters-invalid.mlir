@@ -96,7 +96,7 @@ groups:
   - modules: ["layers.0"]
 
 # A shared parameter is in one group with all modules that share it.
-# TIED: error: parameter 'emb.weight' of group 'emb' is shared with 'head.weight' of the root group; put all modules that share it into one group
+# TIED: error: parameter 'emb.weight' of group 'emb' is shared with 'head.weight' of the root group; put all modules that share it into one group: together: [emb, head]
 //--- tied.yaml
 groups:
   - modules: ["emb"]
@@ -197,6 +197,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
   fsdp.optimizer adamw lr = 0.001 weight_decay = 0.01 betas = [0.9, 0.999] eps = 1.0e-8
   func.func @step() -> !s {
     %x = fsdp.input "x" : !m
+    %w = fsdp.read @emb.weight : !m
+    %h = aten.call "mm.default"(%x, %w) fwd in "emb" : (!m, !m) -> !m
+    %y = aten.call "mm.default"(%h, %w) fwd in "head" : (!m, !m) -> !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
     return %loss : !s
   }

@@ -9,6 +9,7 @@ import traceback
 import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
+from torch.fx.experimental import proxy_tensor
 
 from . import checks, constants, functions, operators
 from .errors import ExportError
@@ -72,6 +73,24 @@ def _as_in_training():
             setattr(torch.compiler, name, function)
 
 
+@contextlib.contextmanager
+def _first_names():
+    """A module that the model holds under several names is known by the first, as in named_modules(), and its
+    parameters are. torch's tracer would follow the attributes by which it is reached, and lose those of containers."""
+    tracer = proxy_tensor._ModuleStackTracer
+    begin = tracer.__init__
+
+    def without_proxies(self, root):
+        begin(self, root)
+        self.enable_attr_proxy = False
+
+    tracer.__init__ = without_proxies
+    try:
+        yield
+    finally:
+        tracer.__init__ = begin
+
+
 #: What they say of values holds, or the model's own run on these values fails: the step does without.
 _ASSERTIONS = {"aten._assert_scalar.default", "aten._assert_async.default", "aten._assert_async.msg",
                "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}  # fmt: skip
@@ -106,8 +125,8 @@ def run_export(step, batch, quiet):
 def _export_once(step, batch):
     """Prints nothing where it fails: torch would print the whole program up to there."""
     told = io.StringIO()
-    with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
-          contextlib.redirect_stderr(told)):  # fmt: skip
+    with (checks.holding(), constants.known(), _first_names(), functions.kept() as recorder,
+          operators.traced(recorder), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     sys.stderr.write(told.getvalue())
