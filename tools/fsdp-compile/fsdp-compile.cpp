@@ -9,6 +9,7 @@
 #include "fsdp/Codegen/CpuKernels.h"
 #include "fsdp/Codegen/PtxKernels.h"
 #include "fsdp/CommandLine/UnknownFlag.h"
+#include "fsdp/Export/BatchInputs.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -150,6 +151,10 @@ static int run(const Options &options) {
     llvm::Error failure = printKernels(*module, options);
     return failure ? fail(llvm::toString(std::move(failure))) : 0;
   }
+  if (options.emit == "binary" && !options.link.shared)
+    for (ModuleOp step : fsdp::getSteps(*module))
+      if (failed(fsdp::checkBatchInputs(step)))
+        return 1;
   FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module, options.chip);
   if (failed(tables))
     return 1;

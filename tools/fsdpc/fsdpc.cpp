@@ -16,6 +16,7 @@
 #include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/DecisionLog.h"
+#include "fsdp/Export/BatchInputs.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -227,6 +228,9 @@ static int run(fsdp::Options &options) {
         capture(step, options, isFirst ? &*weights : nullptr, context, stage);
     if (!captured)
       return stage.fail(captured.takeError());
+    if (failed(fsdp::checkBatchInputs(*captured->module)))
+      return stage.fail((step.source.empty() ? "the step" : step.source) +
+                        " has inputs that no data can be (see above)");
     if (isFirst)
       hasWeights = captured->hasWeights;
     else if (failed(fsdp::takeStateOf(*modules.front(), *captured->module)))
