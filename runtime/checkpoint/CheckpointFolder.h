@@ -48,6 +48,10 @@ Status beginCheckpoint(const std::string &folder, int64_t step);
 Result<std::string> commitCheckpoint(const std::string &folder, int64_t step,
                                      const std::string &manifest);
 
+/// Removes what has been written of a checkpoint, of which no rank writes any more. What cannot be
+/// removed is left for the next beginCheckpoint().
+void abandonCheckpoint(const std::string &folder, int64_t step);
+
 /// Removes complete checkpoints but the last `keep` and, if `keepEvery` is not 0, those of steps
 /// that are multiples of it.
 Status removeOldCheckpoints(const std::string &folder, uint64_t keep, uint64_t keepEvery = 0);

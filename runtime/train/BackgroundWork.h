@@ -24,8 +24,7 @@ public:
 
   BackgroundWork() = default;
   BackgroundWork(const BackgroundWork &) = delete;
-  /// Has the work stop, and waits until it has.
-  ~BackgroundWork();
+  ~BackgroundWork() { cancel(); }
 
   /// While idle. Without a thread the work has failed.
   void start(Work work);
@@ -34,6 +33,8 @@ public:
   State wait(std::chrono::duration<double> patience) const;
   /// The status of work that is done or has failed; idle from then on.
   Status take();
+  /// Has the work stop, if any is under way, and waits until it has; idle from then on.
+  void cancel();
 
 private:
   void finish(Status result);

@@ -22,7 +22,7 @@ struct SavedCheckpoint {
 /// rank's thread writes its files while steps go on; when all are written, rank 0's thread
 /// completes the checkpoint and removes what --keep says. The ranks pass from one stage to the next
 /// together. What returns an Outcome is called by all ranks, at the same place of their runs; an
-/// error of one rank's thread is an error of all.
+/// error of one rank's thread is an error of all, which leaves no files behind.
 class CheckpointSaver {
 public:
   using State = BackgroundWork::State;
@@ -64,6 +64,7 @@ private:
 
   Outcome begin(Manifest state);
   Outcome beginCommit();
+  Outcome abandon(Outcome failure);
   void complete();
   Outcome collectFiles(const CheckpointWriter &writer, Manifest &state);
   Status commit();
