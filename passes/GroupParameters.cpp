@@ -103,6 +103,9 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error = takeOption<bool>(reshardAfterBackward, parseReshardAfterBackward,
                                            accumulation.reshardAfterBackward))
     return error;
+  if (microbatches != 0 || !stages.empty() || !microbatchLoss.empty() || !microbatchOrder.empty() ||
+      !gradientSync.empty() || !reshardAfterBackward.empty())
+    accumulation.place = {};
   if (llvm::Error error = checkAccumulation(choices))
     return error;
   MixedPrecision &policy = choices.mixedPrecision;
@@ -197,9 +200,7 @@ static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
 llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices,
                                                std::vector<ParamGroup> &declared) {
   std::vector<NamedParam> params;
-  llvm::StringMap<llvm::SetVector<StringRef>> users;
-  if (choices.splitRoot.value_or(false))
-    users = findUsers(step);
+  const llvm::StringMap<llvm::SetVector<StringRef>> users = findUsers(step);
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
     named.names.push_back(param.getSymName().str());
@@ -323,23 +324,24 @@ void GroupParametersPass::emitError(llvm::Error error) {
 
 /// The modules that begin stages: those that match a name or pattern, in the order of the forward.
 static llvm::Expected<SmallVector<StringAttr>> findStages(Step &step,
-                                                          ArrayRef<std::string> patterns) {
+                                                          const ShardingConfig &choices) {
   ModuleTree tree;
   for (auto call : step.getBody().getOps<aten::CallOp>())
     if (call.getPhase() == aten::Phase::Forward)
       tree.add(call.getModule());
   SmallVector<StringAttr> found;
-  for (const std::string &text : patterns) {
+  const Accumulation &asked = choices.accumulation;
+  for (const std::string &text : *asked.stages) {
     llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
     if (!pattern)
-      return pattern.takeError();
+      return failAt(choices, asked.place, llvm::toString(pattern.takeError()));
     size_t before = found.size();
     for (const Module &module : tree.getModules())
       if (!module.isRoot() && pattern->match(module.path))
         found.push_back(StringAttr::get(step.module.getContext(), module.path));
     if (found.size() == before)
-      return llvm::createStringError("no module that runs matches '" + text +
-                                     "' of accumulation.stages");
+      return failAt(choices, asked.place,
+                    "no module that runs matches '" + text + "' of accumulation.stages");
   }
   return found;
 }
@@ -354,7 +356,7 @@ LogicalResult GroupParametersPass::declareMicrobatches(Step &step, const Shardin
     return success();
   SmallVector<StringAttr> begins;
   if (asked.order == MicrobatchOrder::OneForwardOneBackward) {
-    llvm::Expected<SmallVector<StringAttr>> found = findStages(step, *asked.stages);
+    llvm::Expected<SmallVector<StringAttr>> found = findStages(step, choices);
     if (!found) {
       emitError(found.takeError());
       return failure();

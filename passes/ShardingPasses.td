@@ -45,10 +45,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     module itself, shared parameters, and parameters that are used outside of their module stay in one
     group.
 
-    A `*` in a pattern stands for one component of a module's path. Without a file each repeated block
-    (a module `X.0` with siblings `X.1`, ..., outermost) is a group. Options given on the command line
-    override the file's `mesh`, `layout`, `prefetch` and top-level `reshard_after_forward` and
-    `shard_placement`; the entry of a group overrides both.
+    A `*` in a pattern stands for one component of a module's path. A pattern matches only modules that
+    no earlier entry names. Without a file each repeated block (a module `X.0` with siblings `X.1`, ...,
+    outermost) is a group. Options given on the command line override the file's `mesh`, `layout`,
+    `prefetch` and top-level `reshard_after_forward` and `shard_placement`; the entry of a group
+    overrides both.
 
     Why: groups are symbols of their own, so later passes read which parameters to gather together, and
     not how the user asked for it.

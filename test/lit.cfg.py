@@ -20,6 +20,7 @@ llvm_config.add_tool_substitutions(
         "fsdp-opt",
         "fsdp-compile",
         "fsdp-capture",
+        "fsdp-checkpoint",
         "fsdp-diff",
         "fsdp-explain",
         "fsdp-lsp-server",

@@ -22,23 +22,23 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
   // More microbatches are probably a mistake: each repeats the whole step.
   constexpr int64_t most = 1024;
   const Accumulation &accumulation = config.accumulation;
+  auto fail = [&](const llvm::Twine &message) {
+    return failAt(config, accumulation.place, message);
+  };
   int64_t microbatches = accumulation.microbatches.value_or(1);
   if (microbatches < 1 || microbatches > most)
-    return llvm::createStringError("microbatches is " + llvm::Twine(microbatches) +
-                                   ", expected 1 to " + llvm::Twine(most));
+    return fail("microbatches is " + llvm::Twine(microbatches) + ", expected 1 to " +
+                llvm::Twine(most));
   if (microbatches == 1 && accumulation.loss)
-    return llvm::createStringError(
-        "the loss of microbatches is for several of them, but there is one");
+    return fail("the loss of microbatches is for several of them, but there is one");
   bool isInterleaved = accumulation.order == MicrobatchOrder::OneForwardOneBackward;
   if (microbatches == 1 && accumulation.order)
-    return llvm::createStringError(
-        "the order of microbatches is for several of them, but there is one");
+    return fail("the order of microbatches is for several of them, but there is one");
   if (isInterleaved && !accumulation.stages)
-    return llvm::createStringError("order 1f1b interleaves stages, but accumulation has none: name "
-                                   "the modules with which they begin (stages, --stages)");
+    return fail("order 1f1b interleaves stages, but accumulation has none: name "
+                "the modules with which they begin (stages, --stages)");
   if (!isInterleaved && accumulation.stages)
-    return llvm::createStringError(
-        "stages are for order 1f1b (--microbatch-order 1f1b), but the order is sequential");
+    return fail("stages are for order 1f1b (--microbatch-order 1f1b), but the order is sequential");
   const std::vector<GroupRule> rules = config.groups.value_or(std::vector<GroupRule>());
   auto hasReplicas = [&](const GroupOptions &group) {
     const std::optional<MeshSpec> &mesh = group.mesh ? group.mesh : config.mesh;
@@ -50,7 +50,7 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
       llvm::any_of(rules, [&](const GroupRule &rule) { return hasReplicas(rule.options); });
   if (std::optional<std::string> wrong =
           check(accumulation.gradientSync, accumulation.reshardAfterBackward, microbatches, hasAny))
-    return llvm::createStringError(*wrong);
+    return fail(*wrong);
   auto checkGroup = [&](const GroupOptions &options, ConfigPlace place) -> llvm::Error {
     std::optional<std::string> wrong = check(options.gradientSync, options.reshardAfterBackward,
                                              microbatches, hasReplicas(options));

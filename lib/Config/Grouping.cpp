@@ -35,16 +35,18 @@ private:
   static constexpr int kNoGroup = -1;
 
   void collectModules(llvm::ArrayRef<std::string> others);
+  bool addSynonyms(const NamedParam &param, StringRef name);
   std::vector<GroupRule> getRepeatedBlocks();
   llvm::Error applyRule(const GroupRule &rule);
+  llvm::Expected<std::vector<std::string>> matchNew(const GroupRule &rule,
+                                                    const std::string &pattern);
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
   /// `modules`: those of the group; "" is the root.
-  llvm::Expected<GroupOptions> withDefaults(GroupOptions options, ConfigPlace place,
+  llvm::Expected<GroupOptions> withDefaults(GroupOptions options,
                                             llvm::ArrayRef<std::string> modules);
   llvm::Error checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules);
-  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh,
-                                        ConfigPlace place);
+  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh);
   llvm::Error checkHasNoLists(const ParamGroup &empty);
   /// Takes groups out of the root's remaining parameters, with the root's options.
   void splitRoot(const ParamGroup &root);
@@ -60,7 +62,9 @@ private:
   const ShardingConfig &config;
   ModuleTree tree;
   llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, without the root
-  llvm::StringMap<Mention> mentions;                  // modules that a rule names
+  llvm::StringMap<std::string> synonyms;        // the first name of a module, by each other name
+  std::vector<std::vector<std::string>> heldAs; // by parameter: its names in modules that run
+  llvm::StringMap<Mention> mentions;            // modules that a rule names
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
 };
@@ -72,14 +76,44 @@ static bool isBelow(StringRef name, StringRef module) {
          (name.starts_with(module) && name[module.size()] == '.');
 }
 
+/// Without the last components, as long as they are the same: `a` and `b` of `a.0.w` and `b.0.w`.
+static std::pair<StringRef, StringRef> dropCommonEnd(StringRef first, StringRef second) {
+  while (first.rsplit('.').second == second.rsplit('.').second && first.contains('.') &&
+         second.contains('.')) {
+    first = first.rsplit('.').first;
+    second = second.rsplit('.').first;
+  }
+  return {first, second};
+}
+
 //===----------------------------------------------------------------------===//
 // The model's modules
 //===----------------------------------------------------------------------===//
 
+/// Whether `name` of the parameter is one in modules from which no operation uses it. Then these
+/// are the modules of the parameter's own name, or do not run.
+bool Grouper::addSynonyms(const NamedParam &param, StringRef name) {
+  const StringRef own = param.names.front();
+  auto [first, other] = dropCommonEnd(own, name);
+  if (name == own || name == other ||
+      llvm::any_of(param.users, [&](StringRef user) { return isBelow(user, other); }))
+    return false;
+  StringRef end = name.drop_front(other.size());
+  do {
+    end = end.rsplit('.').first;
+    synonyms.try_emplace((other + end).str(), (first + end).str());
+  } while (!end.empty());
+  return true;
+}
+
 void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
   groupOfParam.assign(params.size(), kNoGroup);
+  heldAs.resize(params.size());
   for (auto [index, param] : llvm::enumerate(params))
     for (StringRef name : param.names) {
+      if (addSynonyms(param, name))
+        continue;
+      heldAs[index].push_back(name.str());
       for (const Module *module = &tree.addHolder(name); !module->isRoot();
            module = module->parent) {
         std::vector<unsigned> &below = paramsBelow[module->path];
@@ -122,9 +156,7 @@ std::vector<GroupRule> Grouper::getRepeatedBlocks() {
 //===----------------------------------------------------------------------===//
 
 llvm::Error Grouper::fail(ConfigPlace place, const llvm::Twine &message) {
-  if (place.line == 0)
-    return llvm::createStringError(message);
-  return llvm::make_error<ConfigError>(config.file, place, message.str());
+  return failAt(config, place, message);
 }
 
 std::string Grouper::describe(const Mention &mention) {
@@ -141,6 +173,8 @@ std::string Grouper::getName(int group) { return nameGroup(groups[group].modules
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
   if (!pattern.empty() && tree.lookup(pattern))
     return std::vector<std::string>{pattern.str()};
+  if (auto synonym = synonyms.find(pattern); synonym != synonyms.end())
+    return std::vector<std::string>{synonym->second};
   llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
   if (!modulePattern)
     return fail(place, llvm::toString(modulePattern.takeError()));
@@ -148,6 +182,12 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   for (const Module &module : tree.getModules())
     if (!module.isRoot() && modulePattern->match(module.path))
       found.push_back(module.path.str());
+  for (const auto &[name, first] : synonyms)
+    if (modulePattern->match(name) && !llvm::is_contained(found, first))
+      found.push_back(first);
+  llvm::sort(found, [&](StringRef left, StringRef right) {
+    return tree.lookup(left)->index < tree.lookup(right)->index;
+  });
   if (pattern.empty())
     return fail(place, "the root group is implied; its options stand under 'root'");
   if (found.empty())
@@ -168,7 +208,7 @@ llvm::Error Grouper::checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string
 }
 
 /// Sets options that a group leaves open to the file's defaults for all groups.
-llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigPlace place,
+llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options,
                                                    llvm::ArrayRef<std::string> modules) {
   auto otherwise = [](auto &value, const auto &forAll) {
     if (!value)
@@ -192,8 +232,7 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.allGatherExtension, config.allGatherExtension);
   otherwise(options.allReduceHook, config.allReduceHook);
   if (options.reshardAfterForward) {
-    llvm::Expected<ReshardChoice> resolved =
-        resolve(*options.reshardAfterForward, *options.mesh, place);
+    llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, *options.mesh);
     if (!resolved)
       return resolved.takeError();
     options.reshardAfterForward = *resolved;
@@ -219,7 +258,7 @@ llvm::Error Grouper::checkHasNoLists(const ParamGroup &empty) {
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
-  llvm::Expected<GroupOptions> options = withDefaults(rule.options, rule.place, members);
+  llvm::Expected<GroupOptions> options = withDefaults(rule.options, members);
   if (!options)
     return options.takeError();
   group.options = *options;
@@ -250,18 +289,40 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
                               "called bottom-up");
 }
 
+/// Modules that `pattern` names and nothing before it: a pattern is about the others, but what is
+/// named itself is not given before.
+llvm::Expected<std::vector<std::string>> Grouper::matchNew(const GroupRule &rule,
+                                                           const std::string &pattern) {
+  llvm::Expected<std::vector<std::string>> found = match(pattern, rule.place);
+  if (!found)
+    return found;
+  const Mention mention{pattern, rule.place};
+  std::vector<std::string> others;
+  for (const std::string &module : *found)
+    if (mentions.try_emplace(module, mention).second)
+      others.push_back(module);
+  const std::string &module = found->front();
+  const Mention &before = mentions.at(module);
+  // Two names of one module in one entry are no contradiction.
+  if (!others.empty() || (before.place == rule.place && before.pattern != pattern))
+    return others;
+  const bool isOne = module == pattern;
+  return fail(rule.place,
+              (isOne ? "module '" + module + "' is" : "all modules of '" + pattern + "' are") +
+                  " given twice: by " + describe(before) + " and by " + describe(mention) +
+                  (isOne && before.pattern != module
+                       ? "; the first that names a module counts, so that '" + module +
+                             "' stands before '" + before.pattern + "'"
+                       : ""));
+}
+
 llvm::Error Grouper::applyRule(const GroupRule &rule) {
   std::vector<std::string> together;
   for (const std::string &pattern : rule.modules) {
-    llvm::Expected<std::vector<std::string>> found = match(pattern, rule.place);
+    llvm::Expected<std::vector<std::string>> found = matchNew(rule, pattern);
     if (!found)
       return found.takeError();
     for (const std::string &module : *found) {
-      auto [it, isNew] = mentions.try_emplace(module, Mention{pattern, rule.place});
-      if (!isNew)
-        return fail(rule.place, "module '" + module + "' is given twice: by " +
-                                    describe(it->second) + " and by " +
-                                    describe({pattern, rule.place}));
       if (rule.isTogether)
         together.push_back(module);
       else if (llvm::Error error = addGroup(module, rule))
@@ -273,16 +334,15 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
 
 /// torch 2.11, _fsdp_init.py, _get_post_forward_mesh_info(): an int must divide the ranks over
 /// which the group is sharded; 1 means false, and the number of all ranks true.
-llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshSpec &mesh,
-                                               ConfigPlace place) {
+llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshSpec &mesh) {
   if (!choice.ranks)
     return choice;
   const MeshSpec::Axis &axis = mesh.axes.back();
   int64_t ranks = *choice.ranks;
   if (ranks < 1 || ranks > axis.size || axis.size % ranks != 0)
-    return fail(place, "reshard_after_forward is " + std::to_string(ranks) +
-                           ", expected a factor of " + std::to_string(axis.size) +
-                           ", the ranks of axis '" + axis.name + "'");
+    return fail(choice.place, "reshard_after_forward is " + std::to_string(ranks) +
+                                  ", expected a factor of " + std::to_string(axis.size) +
+                                  ", the ranks of axis '" + axis.name + "'");
   if (ranks == 1)
     return ReshardChoice{Reshard::Never};
   if (ranks == axis.size)
@@ -296,7 +356,7 @@ std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) 
   std::vector<std::string> holders;
   auto areMembers = [&](StringRef path) {
     return llvm::all_of(paramsBelow.lookup(path), [&](unsigned index) {
-      return llvm::is_contained(members, index) && params[index].names.size() == 1;
+      return llvm::is_contained(members, index) && heldAs[index].size() == 1;
     });
   };
   for (unsigned index : members) {
@@ -350,7 +410,7 @@ void Grouper::splitRoot(const ParamGroup &root) {
 llvm::Error Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
-  llvm::Expected<GroupOptions> options = withDefaults(config.root, {}, root.modules);
+  llvm::Expected<GroupOptions> options = withDefaults(config.root, root.modules);
   if (!options)
     return options.takeError();
   root.options = *options;
@@ -370,10 +430,10 @@ llvm::Error Grouper::addRoot() {
 
 /// Only one group gathers a shared parameter: it must contain all modules that hold the parameter.
 llvm::Error Grouper::checkShared() {
-  for (auto [param, owner] : llvm::zip_equal(params, groupOfParam)) {
-    if (param.names.size() == 1)
+  for (auto [names, owner] : llvm::zip_equal(heldAs, groupOfParam)) {
+    if (names.size() == 1)
       continue;
-    for (StringRef name : param.names) {
+    for (StringRef name : names) {
       // The group that the parameter would be in if this were its only name.
       int taker = kNoGroup;
       for (auto [index, group] : llvm::enumerate(groups))
@@ -383,9 +443,11 @@ llvm::Error Grouper::checkShared() {
       if (taker == owner)
         continue;
       std::string where = taker == kNoGroup ? "no group" : getName(taker);
-      return fail({}, "parameter '" + param.names.front() + "' of " + getName(owner) +
+      auto [first, second] = dropCommonEnd(names.front(), name);
+      return fail({}, "parameter '" + names.front() + "' of " + getName(owner) +
                           " is shared with '" + name + "' of " + where +
-                          "; put all modules that share it into one group");
+                          "; put all modules that share it into one group: together: [" + first +
+                          ", " + second + "]");
     }
   }
   return llvm::Error::success();

@@ -25,9 +25,7 @@ private:
     ModulePattern pattern;
   };
   llvm::Error fail(ConfigPlace place, const llvm::Twine &message) {
-    if (place.line == 0)
-      return llvm::createStringError(message);
-    return llvm::make_error<ConfigError>(config.file, place, message.str());
+    return failAt(config, place, message);
   }
   int64_t findLargest(const NamedParam &param) const;
   llvm::Expected<int64_t> resolve(const ShardDim &asked, const NamedParam &param);

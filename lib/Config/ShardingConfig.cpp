@@ -1,5 +1,6 @@
 //===- ShardingConfig.cpp - Reads the YAML file ---------------------------===//
 
+#include "YamlProblem.h"
 #include "YamlValues.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -226,6 +227,7 @@ template <> struct MappingTraits<RecomputeRule> {
 
 template <> struct MappingTraits<Accumulation> {
   static void mapping(IO &io, Accumulation &accumulation) {
+    accumulation.place = getPlace(io);
     io.mapOptional("microbatches", accumulation.microbatches);
     io.mapOptional("loss", accumulation.loss);
     io.mapOptional("order", accumulation.order);
@@ -262,6 +264,13 @@ template <> struct MappingTraits<ShardingConfig> {
 
 } // namespace llvm::yaml
 
+llvm::Error fsdp::failAt(const ShardingConfig &config, ConfigPlace place,
+                         const llvm::Twine &message) {
+  if (place.line == 0)
+    return llvm::createStringError(message);
+  return llvm::make_error<ConfigError>(config.file, place, message.str());
+}
+
 /// Keeps the first problem.
 static void keepFirst(const llvm::SMDiagnostic &problem, void *context) {
   auto &first = *static_cast<std::optional<llvm::SMDiagnostic> *>(context);
@@ -283,7 +292,7 @@ llvm::Expected<ShardingConfig> fsdp::readShardingConfig(llvm::StringRef path) {
         path.str(),
         ConfigPlace{static_cast<unsigned>(problem->getLineNo()),
                     static_cast<unsigned>(problem->getColumnNo() + 1)},
-        problem->getMessage().str());
+        explainProblem((*buffer)->getBuffer(), *problem));
   if (std::error_code error = input.error())
     return llvm::createStringError(path + ": " + error.message());
   // An empty file has no node, and no next document to ask for.

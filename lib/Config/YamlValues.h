@@ -112,7 +112,18 @@ template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
 
-template <> struct ScalarTraits<ReshardChoice> : WordTraits<ReshardChoice, parseReshard> {};
+/// Words that keep their place.
+template <typename T, Expected<T> (*parse)(StringRef)> struct PlacedWordTraits {
+  static void output(const T &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *context, T &value) {
+    StringRef error = takeWord(parse(text), value);
+    value.place = static_cast<ReadContext *>(context)->getPlace(text.data());
+    return error;
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
+template <> struct ScalarTraits<ReshardChoice> : PlacedWordTraits<ReshardChoice, parseReshard> {};
 template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, parseRecompute> {};
 template <> struct ScalarTraits<ParameterHome> : WordTraits<ParameterHome, parseOffloadPolicy> {};
 template <> struct ScalarTraits<GradientSync> : WordTraits<GradientSync, parseGradientSync> {};
@@ -141,7 +152,7 @@ template <> struct ScalarTraits<AxisSize> {
   static void output(const AxisSize &, void *, raw_ostream &) {}
   static StringRef input(StringRef text, void *, AxisSize &axis) {
     axis.place = text.data();
-    return text.getAsInteger(10, axis.size) ? "the size of a mesh axis is no number" : StringRef();
+    return text.getAsInteger(10, axis.size) ? "expected a number of ranks" : StringRef();
   }
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
@@ -184,15 +195,7 @@ template <> struct PolymorphicTraits<PrefetchTargets> {
   }
 };
 
-template <> struct ScalarTraits<ShardDim> {
-  static void output(const ShardDim &, void *, raw_ostream &) {}
-  static StringRef input(StringRef text, void *context, ShardDim &dim) {
-    StringRef error = takeWord(parseShardDim(text), dim);
-    dim.place = static_cast<ReadContext *>(context)->getPlace(text.data());
-    return error;
-  }
-  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
-};
+template <> struct ScalarTraits<ShardDim> : PlacedWordTraits<ShardDim, parseShardDim> {};
 
 template <> struct MappingTraits<std::vector<PlacementRule>> {
   static void mapping(IO &io, std::vector<PlacementRule> &rules) {

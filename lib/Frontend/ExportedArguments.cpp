@@ -66,12 +66,13 @@ template <typename Number> static IValue makeWrappedNumber(Number value, at::Sca
 }
 
 /// A complex number passed for a tensor. The step computes it, since literals are real.
-static IValue makeComplex(const schema::ComplexValue &number, const c10::TypePtr &type) {
+static IValue makeComplex(const schema::ComplexValue &number, const c10::TypePtr &type,
+                          at::ScalarType partDtype) {
   if (type->kind() != c10::TypeKind::TensorType)
     throw CaptureError(
         "a complex number where the operator takes no tensor: only tensors may be complex");
-  auto part = [](const schema::F64 &value) {
-    return at::full({}, value.get(), at::device(at::kCPU).dtype(at::kFloat));
+  auto part = [&](const schema::F64 &value) {
+    return at::full({}, value.get(), at::device(at::kCPU).dtype(partDtype));
   };
   return at::complex(part(number.get_real()), part(number.get_imag()));
 }
@@ -124,7 +125,8 @@ static IValue convertOptionalTensors(const std::vector<schema::OptionalTensorArg
 
 IValue fsdp::frontend::convertExportedArgument(const schema::Argument &argument,
                                                const c10::TypePtr &formal,
-                                               const ExportedGraph::Values &values) {
+                                               const ExportedGraph::Values &values,
+                                               at::ScalarType complexParts) {
   c10::TypePtr type = formal;
   if (auto optional = type->cast<c10::OptionalType>())
     type = optional->getElementType();
@@ -150,7 +152,7 @@ IValue fsdp::frontend::convertExportedArgument(const schema::Argument &argument,
                                                      : IValue(value);
   }
   case Tag::AS_COMPLEX:
-    return makeComplex(argument.get_as_complex(), type);
+    return makeComplex(argument.get_as_complex(), type, complexParts);
   case Tag::AS_BOOL: {
     bool value = argument.get_as_bool();
     return type->kind() == c10::TypeKind::TensorType ? makeWrappedNumber(value, at::kBool)

@@ -7,9 +7,11 @@
 
 namespace fsdp::frontend {
 
-/// Converts an argument to the schema type `formal`. Throws CaptureError.
+/// Converts an argument to the schema type `formal`. The parts of a complex number have the dtype
+/// `complexParts`. Throws CaptureError.
 c10::IValue convertExportedArgument(const schema::Argument &argument, const c10::TypePtr &formal,
-                                    const ExportedGraph::Values &values);
+                                    const ExportedGraph::Values &values,
+                                    at::ScalarType complexParts = at::kFloat);
 
 } // namespace fsdp::frontend
 

@@ -108,6 +108,20 @@ void ExportedGraph::checkWrites(const c10::OperatorHandle &op,
   }
 }
 
+/// As torch computes with a Python complex number: in the precision of the tensors beside it.
+static at::ScalarType getComplexParts(const schema::Node &node,
+                                      const ExportedGraph::Values &values) {
+  for (const schema::NamedArgument &input : node.get_inputs()) {
+    if (input.get_arg().tag() != schema::Argument::Tag::AS_TENSOR)
+      continue;
+    auto found = values.find(input.get_arg().get_as_tensor().get_name());
+    if (found != values.end() && found->second.isTensor() &&
+        c10::toRealValueType(found->second.toTensor().scalar_type()) == at::kDouble)
+      return at::kDouble;
+  }
+  return at::kFloat;
+}
+
 std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const Values &values) {
   const std::string &target = node.get_target(), prefix = "torch.ops.";
   size_t space = prefix.size(), name = target.find('.', space), overload = target.rfind('.');
@@ -123,6 +137,7 @@ std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const 
                            ? "it is unknown to this version of torch"
                            : "torch does not have it: name the library that does by "
                              "--load-library");
+  const at::ScalarType complexParts = getComplexParts(node, values);
   torch::jit::Stack stack;
   for (const c10::Argument &formal : op->schema().arguments()) {
     const schema::Argument *given = nullptr;
@@ -130,7 +145,7 @@ std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const 
       if (input.get_name() == formal.name())
         given = &input.get_arg();
     if (given)
-      stack.push_back(convertExportedArgument(*given, formal.real_type(), values));
+      stack.push_back(convertExportedArgument(*given, formal.real_type(), values, complexParts));
     else
       stack.push_back(formal.default_value().value_or(IValue()));
   }

@@ -5,6 +5,7 @@
 #include "ShapesByRunning.h"
 #include "fsdp/IR/AtenSemantics.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function.h>
@@ -338,6 +339,25 @@ void Recorder::callOnMeta(const c10::OperatorHandle &op, DispatchKeySet below,
   }
 }
 
+static at::Tensor asMeta(const at::Tensor &tensor) {
+  if (!tensor.defined() || tensor.is_meta() || tensor.dim() == 0)
+    return tensor;
+  return at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+}
+
+/// `argument`, beside tensors on meta: what a program has expanded of real scalars is on meta then,
+/// too. Scalars themselves meet tensors of all devices.
+static IValue asMeta(const IValue &argument) {
+  if (argument.isTensor())
+    return asMeta(argument.toTensor());
+  if (!argument.isTensorList())
+    return argument;
+  std::vector<at::Tensor> list = argument.toTensorVector();
+  for (at::Tensor &tensor : list)
+    tensor = asMeta(tensor);
+  return list;
+}
+
 void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
                       torch::jit::Stack &stack) {
   if (std::this_thread::get_id() != thread)
@@ -372,6 +392,8 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
       argument = c10::Device(at::kMeta);
     if (name == "pin_memory")
       argument = node.arguments[i] = IValue();
+    if (hasMeta)
+      argument = asMeta(argument);
   }
   callOnMeta(op, below, stack);
   size_t numResults = schema.returns().size();

@@ -27,20 +27,25 @@ llvm::Error fsdp::declareRecomputeRegions(Step &step, const ShardingConfig &conf
       llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
       if (!pattern)
         return fail(llvm::toString(pattern.takeError()));
-      bool hasMatched = false;
+      bool hasNew = false;
+      StringRef takenBy;
       for (const Module &module : tree.getModules()) {
         if (module.isRoot() || !pattern->match(module.path))
           continue;
-        hasMatched = true;
         auto [it, isNew] = patternOf.try_emplace(module.path, text);
-        if (!isNew)
-          return fail("module '" + module.path +
-                      "' is given twice in activation_checkpointing: by '" + it->second +
-                      "' and by '" + text + "'");
+        hasNew |= isNew;
+        if (!isNew) {
+          takenBy = it->second;
+          continue;
+        }
         RecomputeRegionOp::create(builder, step.module.getLoc(), module.path, rule.policy, keep);
       }
-      if (!hasMatched)
+      if (!hasNew && takenBy.empty())
         return fail("pattern '" + text + "' matches no module that computes something");
+      if (!hasNew)
+        return fail("all modules of '" + text +
+                    "' are given twice in activation_checkpointing: by '" + takenBy +
+                    "', which counts, and by '" + text + "'");
     }
   }
   return llvm::Error::success();

@@ -150,6 +150,11 @@ Result<std::string> fsdp::rt::commitCheckpoint(const std::string &folder, int64_
   return path;
 }
 
+void fsdp::rt::abandonCheckpoint(const std::string &folder, int64_t step) {
+  std::error_code ignored;
+  fs::remove_all(partialPath(folder, step), ignored);
+}
+
 Status fsdp::rt::removeOldCheckpoints(const std::string &folder, uint64_t keep,
                                       uint64_t keepEvery) {
   Result<std::vector<CheckpointEntry>> listed = listCheckpoints(folder);

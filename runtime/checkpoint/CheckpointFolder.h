@@ -48,6 +48,10 @@ Status beginCheckpoint(const std::string &folder, int64_t step);
 Result<std::string> commitCheckpoint(const std::string &folder, int64_t step,
                                      const std::string &manifest);
 
+/// Removes the files of a checkpoint that no rank writes any more. Files that cannot be removed are
+/// left for the next beginCheckpoint().
+void abandonCheckpoint(const std::string &folder, int64_t step);
+
 /// Removes complete checkpoints except the last `keep` and, if `keepEvery` is not 0, except those
 /// of steps that are multiples of it.
 Status removeOldCheckpoints(const std::string &folder, uint64_t keep, uint64_t keepEvery = 0);

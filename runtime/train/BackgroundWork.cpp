@@ -8,12 +8,6 @@
 
 using namespace fsdp::rt;
 
-BackgroundWork::~BackgroundWork() {
-  stop = true;
-  if (thread.joinable())
-    thread.join();
-}
-
 void BackgroundWork::finish(Status result) {
   std::lock_guard lock(mutex);
   current = result.ok() ? State::Done : State::Failed;
@@ -53,4 +47,10 @@ Status BackgroundWork::take() {
   std::lock_guard lock(mutex);
   current = State::Idle;
   return std::exchange(status, Status());
+}
+
+void BackgroundWork::cancel() {
+  stop = true;
+  (void)take();
+  stop = false;
 }

@@ -25,7 +25,7 @@ public:
   BackgroundWork() = default;
   BackgroundWork(const BackgroundWork &) = delete;
   /// Stops the job, and waits for its end.
-  ~BackgroundWork();
+  ~BackgroundWork() { cancel(); }
 
   /// Starts the job; allowed only while idle. If no thread can be started, the job has failed.
   void start(Work work);
@@ -34,6 +34,8 @@ public:
   State wait(std::chrono::duration<double> patience) const;
   /// Returns the status of a job that is done or has failed, and becomes idle.
   Status take();
+  /// Stops the job if one runs, waits for its end, and becomes idle.
+  void cancel();
 
 private:
   void finish(Status result);

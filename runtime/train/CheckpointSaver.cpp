@@ -74,14 +74,14 @@ Status CheckpointSaver::commit() {
 }
 
 Outcome CheckpointSaver::begin(Manifest state) {
-  const int64_t step = state.step;
+  const int64_t step = state.step, updates = step - state.skippedSteps;
+  current->result.manifest = std::move(state);
   Status own = isFirst() ? beginCheckpoint(options.checkpointDir, step) : Status();
   if (Outcome outcome = agree(communicator, own); !outcome.status.ok())
     return outcome;
   current->writer =
-      std::make_unique<CheckpointWriter>(plan, communicator.rank(), step - state.skippedSteps,
-                                         current->memory, partialPath(options.checkpointDir, step));
-  current->result.manifest = std::move(state);
+      std::make_unique<CheckpointWriter>(plan, communicator.rank(), updates, current->memory,
+                                         partialPath(options.checkpointDir, step));
   CheckpointWriter &writer = *current->writer;
   if (options.saveInPlace) {
     Outcome outcome = inRounds(communicator, [&](int64_t bytes) { return writer.write(bytes); });
@@ -105,11 +105,13 @@ Outcome CheckpointSaver::save(Manifest state, std::byte *arena, std::byte *hostA
     return outcome;
   current.emplace(Save{{}, Clock::now(), {*stream, arena, hostArena, {}}, nullptr});
   current->memory.staging = {staging->data(), staging->size()};
+  Outcome begun;
   {
     const Stopwatch exposed(current->result.exposedMilliseconds);
-    if (Outcome outcome = begin(std::move(state)); !outcome.status.ok())
-      return outcome;
+    begun = begin(std::move(state));
   }
+  if (!begun.status.ok())
+    return abandon(std::move(begun));
   return options.saveInPlace ? finish() : Outcome();
 }
 
@@ -120,6 +122,19 @@ Outcome CheckpointSaver::beginCommit() {
   current->writer.reset();
   work.start([this](const std::atomic<bool> &) { return isFirst() ? commit() : Status(); });
   return {};
+}
+
+/// Where all ranks know of the failure, rank 0 removes what they have written, as soon as none of
+/// them writes any more.
+Outcome CheckpointSaver::abandon(Outcome failure) {
+  if (!failure.known)
+    return failure;
+  const int64_t step = current->result.manifest.step;
+  work.cancel();
+  current.reset();
+  if (agree(communicator, Status()).status.ok() && isFirst())
+    abandonCheckpoint(options.checkpointDir, step);
+  return failure;
 }
 
 void CheckpointSaver::complete() {
@@ -134,7 +149,7 @@ Outcome CheckpointSaver::follow(std::span<const State> states) {
   if (!current)
     return {};
   if (std::ranges::count(states, State::Failed))
-    return agree(communicator, work.state() == State::Failed ? work.take() : Status());
+    return abandon(agree(communicator, work.state() == State::Failed ? work.take() : Status()));
   if (std::ranges::count(states, State::Working))
     return {};
   (void)work.take(); // done

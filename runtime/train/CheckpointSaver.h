@@ -22,7 +22,7 @@ struct SavedCheckpoint {
 /// rank's thread writes its files while steps go on; when all files are written, rank 0's thread
 /// completes the checkpoint and removes old ones by --keep. All ranks enter each stage together.
 /// Functions that return an Outcome are called by all ranks, at the same point of their runs; an
-/// error of one rank's thread is an error of all ranks.
+/// error of one rank's thread is an error of all ranks, and the checkpoint's files are removed.
 class CheckpointSaver {
 public:
   using State = BackgroundWork::State;
@@ -64,6 +64,7 @@ private:
 
   Outcome begin(Manifest state);
   Outcome beginCommit();
+  Outcome abandon(Outcome failure);
   void complete();
   Outcome collectFiles(const CheckpointWriter &writer, Manifest &state);
   Status commit();

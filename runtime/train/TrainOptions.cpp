@@ -1,12 +1,11 @@
 //===- TrainOptions.cpp - The command line of a training binary -----------===//
 
 #include "data/TokenHeader.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "train/CommandLine.h"
 #include "watch/PlanLanes.h"
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
 
 using namespace fsdp::rt;
 
@@ -21,36 +20,6 @@ static std::string wrapped(const std::string &text) {
     begin = space + 1;
   }
   return result + text.substr(begin);
-}
-
-/// The edit distance of two words: letters to change, add or remove.
-static size_t distance(std::string_view first, std::string_view second) {
-  std::vector<size_t> row(second.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < first.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < second.size(); ++j) {
-      const size_t replaced = diagonal + (first[i] == second[j] ? 0 : 1);
-      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
-/// Describes the first unknown argument, with the flag that is nearest to it.
-static std::string describeUnknown(const CLI::App &app) {
-  const std::string unknown = app.remaining().front();
-  if (!unknown.starts_with("-"))
-    return "unexpected argument '" + unknown + "'";
-  const std::string typed = unknown.substr(0, unknown.find('='));
-  std::string nearest;
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames())
-      if (nearest.empty() || distance(typed, "--" + name) < distance(typed, nearest))
-        nearest = "--" + name;
-  const bool isNear = distance(typed, nearest) <= typed.size() / 3;
-  return "unknown flag '" + typed +
-         (isNear ? "'; did you mean " + nearest + "?" : "'; --help lists all");
 }
 
 CommandLine::CommandLine(const PlanView &plan, const char *program)
@@ -82,7 +51,8 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
   } catch (const CLI::CallForVersion &version) {
     return TrainCommand{{}, std::string(version.what()) + "\n"};
   } catch (const CLI::ExtrasError &) {
-    return Status::error(describeUnknown(app));
+    return Status::error(fsdp::describeUnknownFlag(app).value_or("unexpected argument '" +
+                                                                 app.remaining().front() + "'"));
   } catch (const CLI::ParseError &error) {
     for (const CLI::Option *option : app.get_options())
       if (option->get_expected_max() == 1 && option->count() > 1)

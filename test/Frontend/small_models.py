@@ -343,6 +343,15 @@ class Numbers(Weighted):
 INDEX = torch.tensor([0, 2, 2])
 
 
+class Expanded(Weighted):
+    """A literal that takes the shape of others, as the scale of torch.distributions.Normal(mean, 2.0) does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, scale = torch.broadcast_tensors([self.w, torch.tensor(2.0)])
+        squares = (x - mean) ** 2 / (2 * scale**2)
+        return torch.where(x > 0, squares, squares * torch.stack([scale, scale]).sum(0)).sum()
+
+
 class Indexed(Weighted):
     """Traced, the index is a constant of the file."""
 
@@ -378,4 +387,5 @@ REFUSED = [
     Item, MixedProduct, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
-WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers]
+WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers,
+           Expanded]  # fmt: skip

@@ -71,6 +71,25 @@ class Shared(nn.Module):
         return F.cross_entropy(self.head(x), targets)
 
 
+class Renamed(nn.Module):
+    """Blocks that the model holds under further names and calls by these; one stands in a list twice."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        ffn = config.ffn or 4 * config.dim
+        self.embed = nn.Linear(config.dim, config.dim)
+        first, second = (MLPBlock(config.dim, ffn) for _ in range(2))
+        self.layers = nn.ModuleList([first, second, first])
+        self.last = second
+        self.head = nn.Linear(config.dim, config.classes)
+
+    def forward(self, x: Tensor, targets: Tensor) -> Tensor:
+        x = self.embed(x)
+        for layer in self.layers:
+            x = layer(x)
+        return F.cross_entropy(self.head(self.last(x)), targets)
+
+
 class Stage(nn.Module):
     """Two blocks, and if `is_mixing` parameters and statistics of its own around them."""
 
@@ -248,8 +267,8 @@ class CountingAutoencoder(Autoencoder):
 
 
 MODELS = {
-    "mlp": MLP, "shared": Shared, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT,
-    "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
+    "mlp": MLP, "shared": Shared, "renamed": Renamed, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2,
+    "vit": ViT, "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
 }  # fmt: skip
 
 
@@ -283,7 +302,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model in ("mlp", "shared", "staged", "codec", "counting", "functions")
+        if config.model in ("mlp", "shared", "renamed", "staged", "codec", "counting", "functions")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

@@ -2,6 +2,7 @@
 """Who has gradients, beside FSDP2: frozen and unused parameters, modules that are called several
 times before one backward."""
 
+import json
 import unittest
 
 import harness
@@ -23,6 +24,23 @@ class Gradients(harness.Comparison):
     def test_called_twice(self):
         """A block that is called twice in a row and once more; another module is never called."""
         self.check_model(models.Config("shared", dim=16, batch=2), reshard=("true", "false", "none"))
+
+    def test_named_twice(self):
+        """Two names of one block are one module, whichever of them calls it."""
+        workspace = harness.Workspace(models.Config("renamed", dim=16, batch=2), samples=40)
+        self.addCleanup(workspace.remove)
+        workspace.capture_package()
+        run, (record, final) = self.expect(workspace, groups=["layers.1", "layers.0"])
+        model = models.build(workspace.config)  # whose state_dict has the parameters under all names
+        first = {parameter: name for name, parameter in model.named_parameters()}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            final[name] = final[first[parameter]]
+        config = workspace.folder / "groups.yaml"
+        for groups in (["layers.1", "layers.*"], ["last", "layers.2"]):
+            config.write_text(json.dumps({"groups": [{"modules": [name]} for name in groups]}))
+            with self.subTest(groups=groups):
+                self.check(workspace, run, (record, final), 2, config=config,
+                           communicators=("local", "shm"))  # fmt: skip
 
     def test_frozen_in_every_group(self):
         """Reductions carry the elements of the others alone."""

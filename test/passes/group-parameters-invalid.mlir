@@ -1,6 +1,8 @@
 // RUN: split-file %s %t
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/none.yaml 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/twice.yaml 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/against.yaml 2>&1 | FileCheck %s --check-prefix=AGAINST
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/idle.yaml 2>&1 | FileCheck %s --check-prefix=IDLE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/outer.yaml 2>&1 | FileCheck %s --check-prefix=OUTER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/tied.yaml 2>&1 | FileCheck %s --check-prefix=TIED
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/root.yaml 2>&1 | FileCheck %s --check-prefix=ROOT
@@ -35,6 +37,9 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatch-order=1f1b stages=layers.*" 2>&1 | FileCheck %s --check-prefix=ONEORDER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=2f2b" 2>&1 | FileCheck %s --check-prefix=ORDER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=1f1b stages=layers.0,blocks.*" 2>&1 | FileCheck %s --check-prefix=NOSTAGE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/accumulation.yaml 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="config=%t/accumulation.yaml microbatches=1 microbatch-loss=sum" 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/factor.yaml 2>&1 | FileCheck %s --check-prefix=FACTOR
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters --fsdp-group-parameters 2>&1 | FileCheck %s --check-prefix=AGAIN
 
 // Words on the command line are checked as those of the file.
@@ -64,11 +69,24 @@ groups:
   - modules: ["blocks.*"]
 
 # A module is given once.
-# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3
+# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3; the first that names a module counts, so that 'layers.1' stands before 'layers.*'
 //--- twice.yaml
 groups:
   - modules: ["layers.*"]
   - together: ["layers.1"]
+
+# AGAINST: {{.*}}against.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.1' in line 2 and by 'layers.1' in line 3{{$}}
+//--- against.yaml
+groups:
+  - modules: ["layers.1"]
+  - together: ["layers.1", "layers.0"]
+
+# A pattern that names nothing new has no effect.
+# IDLE: {{.*}}idle.yaml:3:5: error: all modules of 'layers.*' are given twice: by 'layers.0' in line 2 and by 'layers.*' in line 3{{$}}
+//--- idle.yaml
+groups:
+  - together: ["layers.0", "layers.1"]
+  - modules: ["layers.*"]
 
 # Inner modules come before outer ones.
 # OUTER: {{.*}}outer.yaml:3:5: error: all parameters of 'layers.0' are in group 'layers' already; name inner modules before outer ones, as fully_shard is called bottom-up
@@ -78,7 +96,7 @@ groups:
   - modules: ["layers.0"]
 
 # A shared parameter is in one group with all modules that share it.
-# TIED: error: parameter 'emb.weight' of group 'emb' is shared with 'head.weight' of the root group; put all modules that share it into one group
+# TIED: error: parameter 'emb.weight' of group 'emb' is shared with 'head.weight' of the root group; put all modules that share it into one group: together: [emb, head]
 //--- tied.yaml
 groups:
   - modules: ["emb"]
@@ -116,7 +134,7 @@ reshard_after_forward: some
 //--- mesh.yaml
 mesh: {pp: 2, dp: 2, tp: 2}
 
-# NUMBER: {{.*}}number.yaml:1:{{.*}}: error: the size of a mesh axis is no number
+# NUMBER: {{.*}}number.yaml:1:{{.*}}: error: mesh.dp is 'four', expected a number of ranks
 //--- number.yaml
 mesh: {dp: four}
 
@@ -159,6 +177,16 @@ groups:
 //--- kept.yaml
 root: {reshard_after_backward: false}
 
+# What the file says of microbatches, or of all groups, is checked there.
+# COUNT: {{.*}}accumulation.yaml:1:{{.*}}: error: microbatches is 2000, expected 1 to 1024
+//--- accumulation.yaml
+accumulation: {microbatches: 2000}
+
+# FACTOR: {{.*}}factor.yaml:2:24: error: reshard_after_forward is 3, expected a factor of 4, the ranks of axis 'dp'
+//--- factor.yaml
+mesh: {dp: 4}
+reshard_after_forward: 3
+
 //--- step.mlir
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -169,6 +197,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
   fsdp.optimizer adamw lr = 0.001 weight_decay = 0.01 betas = [0.9, 0.999] eps = 1.0e-8
   func.func @step() -> !s {
     %x = fsdp.input "x" : !m
+    %w = fsdp.read @emb.weight : !m
+    %h = aten.call "mm.default"(%x, %w) fwd in "emb" : (!m, !m) -> !m
+    %y = aten.call "mm.default"(%h, %w) fwd in "head" : (!m, !m) -> !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
     return %loss : !s
   }

@@ -6,6 +6,9 @@
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/adam.yaml | FileCheck %s --check-prefix=ADAM
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/sgd.yaml | FileCheck %s --check-prefix=SGD
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/inner.yaml | FileCheck %s --check-prefix=INNER
+// RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/apart.yaml | FileCheck %s --check-prefix=APART
+// RUN: fsdp-opt %t/renamed.mlir --fsdp-group-parameters | FileCheck %s --check-prefix=RENAMED
+// RUN: fsdp-opt %t/renamed.mlir --fsdp-group-parameters=config=%t/renamed.yaml | FileCheck %s --check-prefix=SECOND
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/policy.yaml | FileCheck %s --check-prefix=POLICY
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters="config=%t/policy.yaml reduce-dtype=float32" | FileCheck %s --check-prefix=REDUCE
 // RUN: fsdp-opt %t/symbols.mlir --fsdp-group-parameters=config=%t/symbols.yaml | FileCheck %s --check-prefix=SYMBOLS
@@ -52,6 +55,21 @@
 // INNER-NEXT: fsdp.group @layers.0.experts.1 [@layers.0.experts.1.w]
 // INNER-NEXT: fsdp.group @layers.0 [@layers.0.wq]
 // INNER-NEXT: fsdp.group @layers.1 [@layers.1.wq]
+
+// A pattern is about the modules that nothing before it names: one block is wrapped apart, the others
+// alike.
+// APART: fsdp.group @layers.1 [@layers.1.wq] {{.*}} reshard_after_forward false
+// APART-NEXT: fsdp.group @layers.0 [@layers.0.wq, {{.*}}] {{.*}} reshard_after_forward true
+// APART-NEXT: fsdp.group @root
+
+// A name from which no operation comes is another one of the module that its parameters name first: it makes no
+// block of its own, and a file may say either.
+// RENAMED: fsdp.group @enc.layers.0 [@enc.layers.0.w] of ["enc.layers.0"]
+// RENAMED-NEXT: fsdp.group @enc.layers.1 [@enc.layers.1.w] of ["enc.layers.1"]
+// RENAMED-NEXT: func.func
+// SECOND: fsdp.group @enc.layers.1 [@enc.layers.1.w] of ["enc.layers.1"] {{.*}} reshard_after_forward false
+// SECOND-NEXT: fsdp.group @enc.layers.0 [@enc.layers.0.w] of ["enc.layers.0"] {{.*}} reshard_after_forward true
+// SECOND-NEXT: func.func
 
 // FSDP2's policy holds for all groups.
 // POLICY: fsdp.group @layers.0 {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16>{{$}}
@@ -114,6 +132,33 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     return %loss : !s
   }
 }
+
+//--- renamed.yaml
+groups:
+  - {modules: ["last"], reshard_after_forward: false}
+  - {modules: ["all.*"], reshard_after_forward: true}
+
+//--- renamed.mlir
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @enc.layers.0.w : !m aliases ["all.0.w"] frozen
+  fsdp.param @enc.layers.1.w : !m aliases ["all.1.w", "last.w"] frozen
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %w0 = fsdp.read @enc.layers.0.w : !m
+    %w1 = fsdp.read @enc.layers.1.w : !m
+    %h = aten.call "mm.default"(%x, %w0) fwd in "enc.layers.0" : (!m, !m) -> !m
+    %y = aten.call "mm.default"(%h, %w1) fwd in "enc.layers.1" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%y, none) fwd in "" : (!m) -> !s
+    return %loss : !s
+  }
+}
+
+//--- apart.yaml
+groups:
+  - {modules: ["layers.1"], reshard_after_forward: false}
+  - {modules: ["layers.*"], reshard_after_forward: true}
 
 //--- config.yaml
 # FSDP2's words.

@@ -62,9 +62,9 @@ activation_checkpointing: [{modules: ["l.*"]}]
 //--- nothing.yaml
 activation_checkpointing: [{modules: ["l.*.ffn"]}]
 
-# TWICE: twice.yaml:1:{{.*}}: error: module 'l.0.mlp' is given twice in activation_checkpointing: by 'l.0.mlp' and by 'l.*.mlp'
+# TWICE: twice.yaml:1:{{.*}}: error: all modules of 'l.0.mlp' are given twice in activation_checkpointing: by 'l.*.mlp', which counts, and by 'l.0.mlp'
 //--- twice.yaml
-activation_checkpointing: [{modules: ["l.0.mlp", "l.*.mlp"]}]
+activation_checkpointing: [{modules: ["l.*.mlp", "l.0.mlp"]}]
 
 # CHEAP: cheap.yaml:1:{{.*}}: error: recompute of activation_checkpointing is 'cheap', expected full or selected
 //--- cheap.yaml

@@ -88,11 +88,11 @@ root: {backward_prefetch: ["b.1"]}
 //--- itself.yaml
 groups: [{modules: ["b.0"], backward_prefetch: ["b.0"]}]
 
-# ZERO: {{.*}}zero.yaml:1:{{.*}}: error: expected a number of groups, at least 1, or a list of modules
+# ZERO: {{.*}}zero.yaml:1:{{.*}}: error: groups[0].backward_prefetch is '0', expected a number of groups, at least 1, or a list of modules
 //--- zero.yaml
 groups: [{modules: ["b.0"], backward_prefetch: 0}]
 
-# MAPPING: {{.*}}mapping.yaml:1:{{.*}}: error: expected a number of groups, at least 1, or a list of modules
+# MAPPING: {{.*}}mapping.yaml:1:{{.*}}: error: groups[0].backward_prefetch is a mapping, expected a number of groups, at least 1, or a list of modules
 //--- mapping.yaml
 groups: [{modules: ["b.0"], backward_prefetch: {b: 1}}]
 

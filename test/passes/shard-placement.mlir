@@ -74,7 +74,7 @@ shard_placement: {"blocks.*": 1}
 layout: per-param
 shard_placement: rows
 
-# LIST: {{.*}}list.yaml:2:{{[0-9]+}}: error: expected a dimension, largest, or a mapping of parameters to these
+# LIST: {{.*}}list.yaml:2:{{[0-9]+}}: error: shard_placement is a list, expected a dimension, largest, or a mapping of parameters to these
 //--- list.yaml
 layout: per-param
 shard_placement: [1]

@@ -65,8 +65,9 @@ module attributes {fsdp.model = "split", fsdp.phase = #fsdp.module_phase<capture
     %h5 = aten.call "mul.Tensor"(%h4, %head) fwd in "head" : (!m, !m) -> !m
     %h6 = aten.call "mul.Tensor"(%h5, %outside) fwd in "" : (!m, !m) -> !m
     %h7 = aten.call "mul.Tensor"(%h6, %both) fwd in "both" : (!m, !m) -> !m
-    %loss = aten.call "sum.default"(%h7, none) fwd in "" : (!m) -> !s
-    %g = aten.call "mul.Tensor"(%h1, %h7) bwd in "layers.0" : (!m, !m) -> !m
+    %h8 = aten.call "mul.Tensor"(%h7, %both) fwd in "other" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%h8, none) fwd in "" : (!m) -> !s
+    %g = aten.call "mul.Tensor"(%h1, %h8) bwd in "layers.0" : (!m, !m) -> !m
     fsdp.grad @layers.0.w, %g : !m
     fsdp.update @layers.0.w step %step lr %lr
     return %loss : !s

@@ -58,7 +58,7 @@ optimizer: {state_dtype: float16}
 //--- stateless.yaml
 optimizer: {name: sgd, state_dtype: bfloat16}
 
-# LIST: list.yaml:1:{{.*}}: error: expected the dtype of the optimizer's state, or a mapping of states to these
+# LIST: list.yaml:1:{{.*}}: error: optimizer.state_dtype is a list, expected the dtype of the optimizer's state, or a mapping of states to these
 //--- list.yaml
 optimizer: {state_dtype: [bfloat16]}
 

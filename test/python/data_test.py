@@ -10,19 +10,16 @@ import pathlib
 import random
 import struct
 import sys
-import tempfile
 import types
 import unittest
 from unittest import mock
 
 import torch
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "python"))
-import fsdpc  # noqa: E402
-import safetensors_io  # noqa: E402
-from fake_dataset import FakeDataset  # noqa: E402
-from fsdpc import packing, tokens  # noqa: E402
+import exported
+import fsdpc  # exported says where it is
+import safetensors_io
+from fake_dataset import FakeDataset
+from fsdpc import packing, tokens
 
 HAS_DATASETS = importlib.util.find_spec("datasets") is not None
 #: More rows than are read at once; some are empty, and one is longer than many samples.
@@ -72,11 +69,9 @@ def reference(documents, length, ignore_boundaries=False, needs_target=True):
     return {name: torch.tensor(values) for name, values in result.items()}
 
 
-class DataTest(unittest.TestCase):
+class DataTest(exported.Exported):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.path = self.folder / "tokens.bin"
         self.packed = self.folder / "packed.safetensors"
 

@@ -233,6 +233,9 @@ class Package(exported.Exported):
 
         fsdpc.export(Phase(), (torch.randn(2, 4),), self.path)
         self.assertIn("complex<f32>", self.capture())
+        # Beside wider tensors a number keeps its digits.
+        fsdpc.export(Phase().double(), (torch.randn(2, 4, dtype=torch.float64),), self.path)
+        self.assertNotIn("f32", self.capture().split("bwd")[0].split("func.func")[1])
 
     def batch(self):
         return {"tokens": self.tokens(), "labels": self.tokens()}

@@ -4,24 +4,19 @@
 import contextlib
 import json
 import os
-import pathlib
 import resource
 import stat
 import struct
-import sys
-import tempfile
 import unittest
 import warnings
 from unittest import mock
 
 import torch
 import torch.nn as nn
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "python"))
-import fsdpc  # noqa: E402
-import safetensors_io  # noqa: E402
-from fsdpc import checkpoints, output  # noqa: E402
+import exported
+import fsdpc  # exported says where it is
+import safetensors_io
+from fsdpc import checkpoints, output
 
 
 @contextlib.contextmanager
@@ -47,11 +42,9 @@ def without_unnamed_files():
     return mock.patch("os.open", refuse)
 
 
-class Folder(unittest.TestCase):
+class Folder(exported.Exported):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.path = self.folder / "out"
 
     def names(self, folder=None):

@@ -2,6 +2,7 @@
 
 #include "../FatalErrors.h"
 #include "../Version.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
@@ -22,6 +23,7 @@ int main(int argc, char **argv) {
   CLI::App app("Captures one training step of a PyTorch model (forward, loss, backward, update) as "
                "MLIR. Defaults are in parentheses.",
                "fsdp-capture");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-capture"));
   frontend::CaptureFlags flags;
   flags.addTo(app);

@@ -3,6 +3,7 @@
 #include "Conversion.h"
 #include "TensorValues.h"
 #include "checkpoint/CheckpointFolder.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Files/SameFile.h"
 
 #include <CLI/CLI.hpp>
@@ -222,6 +223,7 @@ static int convert(const Options &options) {
 int main(int argc, char **argv) {
   CLI::App app("Lists, verifies, compares and converts checkpoints of training binaries and of "
                "torch.distributed.checkpoint.");
+  fsdp::reportUnknownFlags(app);
   app.set_version_flag("--version", "fsdp-checkpoint " FSDP_VERSION ", plan ABI " +
                                         std::to_string(FSDP_PLAN_ABI_VERSION));
   app.require_subcommand(1);

@@ -8,6 +8,8 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Codegen/CpuKernels.h"
 #include "fsdp/Codegen/PtxKernels.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
+#include "fsdp/Export/BatchInputs.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -149,6 +151,10 @@ static int run(const Options &options) {
     llvm::Error failure = printKernels(*module, options);
     return failure ? fail(llvm::toString(std::move(failure))) : 0;
   }
+  if (options.emit == "binary" && !options.link.shared)
+    for (ModuleOp step : fsdp::getSteps(*module))
+      if (failed(fsdp::checkBatchInputs(step)))
+        return 1;
   FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module, options.chip);
   if (failed(tables))
     return 1;
@@ -172,6 +178,7 @@ int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-compile");
   CLI::App app("Compiles a scheduled or planned training step to a native training binary.",
                "fsdp-compile");
+  fsdp::reportUnknownFlags(app);
   app.set_version_flag("--version", fsdp::getVersion("fsdp-compile"));
   Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);

@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Explain/DiffPage.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/MeasuredStep.h"
@@ -163,6 +164,7 @@ int main(int argc, char **argv) {
                "predicted step with a measured one. Defaults are in parentheses. Exit status: 0 "
                "equal or measured, 1 different, 2 error.",
                "fsdp-diff");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-diff"));
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();

@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Explain/DecisionLog.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
@@ -121,6 +122,7 @@ int main(int argc, char **argv) {
                "gathered, kept and reduced, what prevents an earlier start, and what it costs. "
                "Defaults are in parentheses.",
                "fsdp-explain");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-explain"));
   Options options;
   app.add_option("INPUT", options.input,

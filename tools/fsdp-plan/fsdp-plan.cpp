@@ -8,6 +8,7 @@
 #include "../Version.h"
 #include "Fits.h"
 #include "Reports.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Quantities.h"
@@ -237,6 +238,7 @@ int main(int argc, char **argv) {
       "best schedule for each. Needs no device. Shapes are fixed at capture: for microbatches of "
       "other sizes give several captured modules. Defaults are in parentheses.",
       "fsdp-plan");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-plan"));
   Options options;
   app.add_option("INPUT", options.inputs, "Captured modules, text or bytecode; - is standard input")

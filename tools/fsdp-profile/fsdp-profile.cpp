@@ -7,6 +7,7 @@
 #include "HostDescription.h"
 #include "StepProfiler.h"
 #include "executor/OperatorLibrary.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/CostModel/Device.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Files/SameFile.h"
@@ -253,6 +254,7 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Measures the durations of a step's operations, or of collectives, on this machine.",
                "fsdp-profile");
+  reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-profile"));
   Options options;
   auto *input =

@@ -13,8 +13,10 @@
 #include "../Version.h"
 #include "RunPipelines.h"
 #include "fsdp/Analysis/Program.h"
+#include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/DecisionLog.h"
+#include "fsdp/Export/BatchInputs.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -228,6 +230,9 @@ static int run(fsdp::Options &options) {
         capture(step, options, isFirst ? &*weights : nullptr, context, stage);
     if (!captured)
       return stage.fail(captured.takeError());
+    if (failed(fsdp::checkBatchInputs(*captured->module)))
+      return stage.fail((step.source.empty() ? "the step" : step.source) +
+                        " has inputs that no data can be (see above)");
     if (isFirst)
       hasWeights = captured->hasWeights;
     else if (failed(fsdp::takeStateOf(*modules.front(), *captured->module)))
@@ -289,6 +294,7 @@ int main(int argc, char **argv) {
       "Compiles a PyTorch model to a native training binary: captures one training step, shards "
       "and schedules it as FSDP2 does, plans its memory, links it. Defaults are in parentheses.",
       "fsdpc");
+  fsdp::reportUnknownFlags(app);
   app.set_version_flag("--version", fsdp::getVersion("fsdpc"));
   fsdp::Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);

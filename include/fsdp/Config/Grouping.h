@@ -40,7 +40,8 @@ struct ParamGroup {
 /// Groups `params` (in the model's order) as `config` says, in the order of the fully_shard calls.
 /// The root group is last and is left out if it has no parameters. `modules` are further paths that
 /// patterns may name: modules without parameters. Modules that hold no parameters, or whose
-/// parameters all belong to inner groups, make no group.
+/// parameters all belong to inner groups, make no group. If a model holds one module under two
+/// names, its operations have the first name, and patterns may name either.
 ///
 /// If the root is split, the root parameters between two other groups, in the model's order, form a
 /// group of the outermost modules that hold no other parameters. Parameters of the root module

@@ -83,6 +83,7 @@ struct ReshardChoice {
   Reshard when = Reshard::None;
   /// The int: this many ranks together keep the parameters, one chunk each.
   std::optional<int64_t> ranks = {};
+  ConfigPlace place = {};
 };
 
 /// FSDP2's `offload_policy`: OffloadPolicy or CPUOffloadPolicy.
@@ -163,6 +164,7 @@ struct Accumulation {
   // Defaults of groups:
   std::optional<GradientSync> gradientSync; // absent: Each
   std::optional<bool> reshardAfterBackward; // between microbatches; absent: true
+  ConfigPlace place;                        // none if the command line says some of it
 };
 
 /// One entry of the optimizer's `groups`: parameters with options of their own.
@@ -220,6 +222,9 @@ struct ShardingConfig {
   std::vector<RecomputeRule> checkpointing;
   std::vector<PlacedName> ignoredParams; // names or patterns of parameters outside of all groups
 };
+
+/// A ConfigError, or, where the file has no such place, an error of the message alone.
+llvm::Error failAt(const ShardingConfig &config, ConfigPlace place, const llvm::Twine &message);
 
 /// Reads a YAML file. Unknown keys, missing values and values out of range are ConfigErrors.
 llvm::Expected<ShardingConfig> readShardingConfig(llvm::StringRef path);

@@ -140,6 +140,7 @@ class TrainCheckpointsTest(TinyRunTest):
         self.assertEqual((code, len(err)), (1, 1), err)
         self.assertIn("cannot write", err[0])
         self.assertIn("step-000000004.partial/", err[0])
+        self.assertEqual(self.checkpoints(), ["step-000000002"])  # and nothing of the other
         self.succeeds("--resume", steps=4, save_every=2)
         self.assertEqual(self.checkpoints(), ["step-000000002", "step-000000004"])
         # One rank's thread fails while steps go on: all ranks hear of it.
@@ -151,6 +152,7 @@ class TrainCheckpointsTest(TinyRunTest):
             ranks = self.start_ranks(2, lambda rank: flags)
             self.assert_one_error(self.finish(ranks[0]), "cannot put in place", "step-000000004")
             self.assert_silent_failure(self.finish(ranks[1]))
+            self.assertEqual(self.checkpoints(), ["step-000000004"])
 
     # Going on -----------------------------------------------------------------------------------
 

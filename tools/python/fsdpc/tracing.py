@@ -10,7 +10,7 @@ import torch
 from torch._decomp import decompositions
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.fx.experimental import proxy_tensor
 
 from . import checks, constants, effects, functions, operators
 from .errors import ExportError
@@ -103,7 +103,7 @@ def _modules_as_they_are():
         return (converted.dtype, converted.device) != (tensor.dtype, tensor.device)
 
     def apply(module, convert, recurse=True):
-        with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing(), torch.no_grad():
+        with torch._C.DisableTorchFunction(), proxy_tensor.disable_proxy_modes_tracing(), torch.no_grad():
             tensors = [*module.parameters(), *module.buffers()]
             if not any(has_effect(convert, tensor) for tensor in tensors):
                 return module
@@ -114,6 +114,24 @@ def _modules_as_they_are():
         yield
     finally:
         torch.nn.Module._apply = original
+
+
+@contextlib.contextmanager
+def _first_names():
+    """A module that the model holds under several names, and its parameters, go by the first of them, as in
+    named_modules(). torch's tracer would use the attribute path of each call, and loses paths through containers."""
+    tracer = proxy_tensor._ModuleStackTracer
+    begin = tracer.__init__
+
+    def without_proxies(self, root):
+        begin(self, root)
+        self.enable_attr_proxy = False
+
+    tracer.__init__ = without_proxies
+    try:
+        yield
+    finally:
+        tracer.__init__ = begin
 
 
 #: Assertions on values. The step omits them: if one does not hold, the model's own run fails, too.
@@ -153,8 +171,8 @@ def _export_once(step, batch):
     failure."""
     told = io.StringIO()
     with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
-          effects.seen(recorder), _modules_as_they_are(), _states_of_lstm(), _products_of_groups(),
-          contextlib.redirect_stderr(told)):  # fmt: skip
+          effects.seen(recorder), _modules_as_they_are(), _first_names(), _states_of_lstm(),
+          _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     sys.stderr.write(told.getvalue())
