@@ -4,9 +4,9 @@
 // fp32, as weights' gradients are, the cast only moves bytes: cuBLAS can store the sums in fp32
 // itself. torch has that as the overload `dtype` of mm and bmm, for CUDA.
 //
-// The proof that a step computes what was captured takes the cast of a product, and of a view of
-// all of it, for the product that is stored in fp32 and for that view of it (Provenance.h). How
-// often a number is rounded is a choice of the text, as it is of a kernel.
+// The proof that a step for GPUs computes what was captured takes the cast of a product, and of a
+// view of all of it, for the product that is stored in fp32 and for that view of it (Provenance.h).
+// How often a number is rounded is a choice of the text, as it is of a kernel.
 //
 //===----------------------------------------------------------------------===//
 
