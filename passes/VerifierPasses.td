@@ -36,7 +36,7 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     Proves of a sharded module:
 
     - S1: there is a mesh, every parameter is in a group, the step has no arguments, and as many
-      microbatches as `fsdp.accumulation` says. A group travels in the dtypes that it asks for, or
+      microbatches as `fsdp.accumulation` says, each with the same inputs in the same order. A group travels in the dtypes that it asks for, or
       says why not.
     - S2: every start has one wait; every gather has one wait and one reshard, in this order, and
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
