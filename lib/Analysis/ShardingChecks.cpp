@@ -127,8 +127,8 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
   std::string name = ("group @" + start.getGroup()).str();
   if (GroupOp group = lookup(start.getGroupAttr());
       step.getShards(group) == 1 && !group.areParametersOnHost())
-    return fail(start, "S5: " + name + " is gathered on a mesh of one rank", step.getMesh(group),
-                "the mesh is declared here");
+    return fail(start, "S5: " + name + " is gathered, but each rank has all of it",
+                step.getMesh(group), "the mesh is declared here");
   if (state.gather)
     return fail(start, "S2: " + name + " is gathered while it is gathered", state.gather,
                 "gathered here");
