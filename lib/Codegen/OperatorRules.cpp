@@ -121,7 +121,9 @@ static const llvm::StringMap<Rule> &getRules() {
                 .isExactShort = isExactFunction,
                 .isExactF16 = false};
   };
-  auto comparison = [](Value (*write)(const Site &)) { return Rule{.tensors = 2, .write = write}; };
+  auto comparison = [](Value (*write)(const Site &)) {
+    return Rule{.tensors = 2, .write = write, .isComparison = true};
+  };
   // Another scale is rounded once or twice, as torch's instruction set has it.
   auto sum = [](Value (*write)(const Site &)) {
     return Rule{.tensors = 2,

@@ -58,6 +58,7 @@ struct Rule {
   bool isExactF16 = true;     // false: isExactShort is of bf16 alone
   bool roundsNumbers = true;  // torch has a number in a tensor's place in the result's dtype
   Test accepts = always;
+  bool isComparison = false; // yields bools
 
   static bool always(const Arguments &) { return true; }
   static bool never(const Arguments &) { return false; }

@@ -51,10 +51,22 @@ static bool isRepresentable(double value, Type element) {
   return !losesDigits;
 }
 
+/// Two short dtypes are promoted to f32, one is not.
+static bool isPromoted(aten::CallOp call, Type result) {
+  SmallVector<Type> floats;
+  for (Type type : call.getOperandTypes())
+    if (Type element = cast<RankedTensorType>(type).getElementType(); isKernelElement(element))
+      floats.push_back(element);
+  return floats.empty() || llvm::is_contained(floats, result) || !llvm::all_equal(floats);
+}
+
 /// The dtypes that torch computes with are those that the rule does.
 static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding) {
   Type result = cast<RankedTensorType>(call.getResult(0).getType()).getElementType();
   const bool isCast = call.getBaseName() == "_to_copy";
+  if (rule.isComparison != result.isInteger(1) ||
+      (!isCast && !rule.isComparison && !isPromoted(call, result)))
+    return false;
   Type computed = result; // of a comparison: the operands'
   const Arguments arguments(call);
   unsigned operand = 0;
