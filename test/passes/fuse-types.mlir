@@ -1,12 +1,15 @@
 // RUN: fsdp-opt %s --fsdp-pipeline="fusion=exact" | FileCheck %s
 // RUN: fsdp-opt %s --fsdp-pipeline="fusion=fast" | FileCheck %s
 
-// Kernels hold calls whose results have the dtypes that torch gives them. What the text says otherwise is left to the
-// run, which compares: comparisons that yield numbers, other operators that yield bools, and sums of bf16 in f32.
+// Kernels hold calls whose results have the dtypes and sizes that torch gives them. What the text says otherwise is left
+// to the run, which compares: comparisons that yield numbers, other operators that yield bools, sums of bf16 in f32,
+// more columns than a slice has, and parts of a negative size.
 // CHECK-LABEL: func.func @step
 // CHECK-DAG: aten.call "eq.Tensor"
 // CHECK-DAG: aten.call "neg.default"({{.*}}) fwd in "bools"
 // CHECK-DAG: aten.call "add.Tensor"({{.*}}) fwd in "wide"
+// CHECK-DAG: aten.call "slice.Tensor"
+// CHECK-DAG: aten.call "split.Tensor"
 // CHECK-DAG: fsdp.launch
 !f = tensor<4x64xf32>
 !h = tensor<4x64xbf16>
@@ -28,7 +31,12 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     %p = aten.call "mul.Tensor"(%m, %eq) fwd in "" : (!f, !f) -> !f
     %q = aten.call "mul.Tensor"(%p, %bools) fwd in "" : (!f, !b) -> !f
     %r = aten.call "mul.Tensor"(%q, %wide) fwd in "" : (!f, !f) -> !f
-    %loss = aten.call "sum.default"(%r, none) fwd in "" : (!f) -> !s
+    %slice = aten.call "slice.Tensor"(%m, 1, 0, 16, 1) fwd in "" : (!f) -> tensor<4x32xf32, #aten.strides<[64, 1]>>
+    %split:2 = aten.call "split.Tensor"(%m, -32, 1) fwd in "" : (!f) -> (tensor<4x32xf32, #aten.strides<[64, 1]>>, tensor<4x32xf32, #aten.strides<[64, 1], offset = 32>>)
+    %t = aten.call "mul.Tensor"(%slice, %split#1) fwd in "" : (tensor<4x32xf32, #aten.strides<[64, 1]>>, tensor<4x32xf32, #aten.strides<[64, 1], offset = 32>>) -> tensor<4x32xf32>
+    %u = aten.call "cat.default"([%t, %t], 1) fwd in "" : (tensor<4x32xf32>, tensor<4x32xf32>) -> !f
+    %v = aten.call "mul.Tensor"(%r, %u) fwd in "" : (!f, !f) -> !f
+    %loss = aten.call "sum.default"(%v, none) fwd in "" : (!f) -> !s
     %g = aten.call "neg.default"(%x) bwd in "" : (!f) -> !f
     fsdp.grad @w, %g : !f
     fsdp.update @w step %step lr %lr
