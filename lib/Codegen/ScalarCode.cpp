@@ -83,8 +83,15 @@ static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding)
       return false;
     }
   }
-  if (isCast)
-    return isKernelElement(result) && operand == 1;
+  if (isCast) {
+    constexpr size_t kDtype = 1; // none: the operand's
+    auto dtype = dyn_cast_if_present<TypeAttr>(arguments.size() > kDtype ? arguments.all()[kDtype]
+                                                                         : Attribute());
+    return isKernelElement(result) && operand == 1 &&
+           result == (dtype
+                          ? dtype.getValue()
+                          : cast<RankedTensorType>(call.getOperand(0).getType()).getElementType());
+  }
   if (!isKernelElement(computed))
     return false;
   if (rounding == Rounding::Exact &&

@@ -3,11 +3,12 @@
 
 // Kernels hold calls whose results have the dtypes and sizes that torch gives them. What the text says otherwise is left
 // to the run, which compares: comparisons that yield numbers, other operators that yield bools, sums of bf16 in f32,
-// more columns than a slice has, and parts of a negative size.
+// casts to another dtype, more columns than a slice has, and parts of a negative size.
 // CHECK-LABEL: func.func @step
 // CHECK-DAG: aten.call "eq.Tensor"
 // CHECK-DAG: aten.call "neg.default"({{.*}}) fwd in "bools"
 // CHECK-DAG: aten.call "add.Tensor"({{.*}}) fwd in "wide"
+// CHECK-DAG: aten.call "_to_copy.default"
 // CHECK-DAG: aten.call "slice.Tensor"
 // CHECK-DAG: aten.call "split.Tensor"
 // CHECK-DAG: fsdp.launch
@@ -28,7 +29,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     %eq = aten.call "eq.Tensor"(%m, %x) fwd in "numbers" : (!f, !f) -> !f
     %bools = aten.call "neg.default"(%m) fwd in "bools" : (!f) -> !b
     %wide = aten.call "add.Tensor"(%y, %y, 1) fwd in "wide" : (!h, !h) -> !f
-    %p = aten.call "mul.Tensor"(%m, %eq) fwd in "" : (!f, !f) -> !f
+    %cast = aten.call "_to_copy.default"(%m, bf16, none, none, none, false, none) fwd in "" : (!f) -> !f
+    %p = aten.call "mul.Tensor"(%cast, %eq) fwd in "" : (!f, !f) -> !f
     %q = aten.call "mul.Tensor"(%p, %bools) fwd in "" : (!f, !b) -> !f
     %r = aten.call "mul.Tensor"(%q, %wide) fwd in "" : (!f, !f) -> !f
     %slice = aten.call "slice.Tensor"(%m, 1, 0, 16, 1) fwd in "" : (!f) -> tensor<4x32xf32, #aten.strides<[64, 1]>>
