@@ -36,8 +36,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     Proves of a sharded module:
 
     - S1: there is a mesh, every parameter is in a group, and the step has no arguments, and as many
-      microbatches as `fsdp.accumulation` has. A group is gathered and reduced in the dtypes that it
-      asks for, or records why not.
+      microbatches as `fsdp.accumulation` has, each with the same inputs. A group is gathered and
+      reduced in the dtypes that it asks for, or records why not.
     - S2: every start has one wait; every gather has one wait and one reshard, in this order, and
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
       twice at a time, nor after its update. With an `all_gather_extension` the shard of parameters is

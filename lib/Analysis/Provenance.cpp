@@ -56,7 +56,8 @@ struct Widened {
 
 class Tracer {
 public:
-  explicit Tracer(Step &step) : step(step) {}
+  explicit Tracer(Step &step)
+      : step(step), hasWideProducts(getTarget(step.module) == Target::Cuda) {}
   Digest run();
 
 private:
@@ -79,6 +80,7 @@ private:
                              ArrayRef<Digest> operands, TypeRange results);
 
   Step &step;
+  const bool hasWideProducts; // torch's operators for CPUs are none
   DenseMap<Value, Digest> digests;
   DenseMap<Value, SmallVector<Widened, 2>> widened; // of products and their views; the value last
   DenseMap<Type, Digest> types;
@@ -187,6 +189,8 @@ void Tracer::visit(aten::CallOp call) {
 }
 
 void Tracer::noteWidened(aten::CallOp call) {
+  if (!hasWideProducts)
+    return;
   SmallVector<Widened, 2> found;
   auto digest = [&](StringAttr callee, ArrayAttr arguments, ArrayRef<Digest> operands) {
     Type type = widen(call.getResult(0).getType());

@@ -115,8 +115,8 @@ static bool isGradient(Value shard) {
 LogicalResult Checker::visit(ReduceScatterStartOp start) {
   std::string name = ("group @" + start.getGroup()).str();
   if (GroupOp group = lookup(start.getGroupAttr()); !isSharded(group))
-    return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.getMesh(group),
-                "the mesh is declared here");
+    return fail(start, "S5: " + name + " is reduced over shards, but each rank has all of it",
+                step.getMesh(group), "the mesh is declared here");
   Reduction expected = getDivision(start.getGroupAttr(), start.getPayload()).scatter;
   if (Reduction reduction = getReduction(start); reduction != expected)
     return fail(start,

@@ -127,8 +127,8 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
   std::string name = ("group @" + start.getGroup()).str();
   if (GroupOp group = lookup(start.getGroupAttr());
       step.getShards(group) == 1 && !group.areParametersOnHost())
-    return fail(start, "S5: " + name + " is gathered on a mesh of one rank", step.getMesh(group),
-                "the mesh is declared here");
+    return fail(start, "S5: " + name + " is gathered, but each rank has all of it",
+                step.getMesh(group), "the mesh is declared here");
   if (state.gather)
     return fail(start, "S2: " + name + " is gathered while it is gathered", state.gather,
                 "gathered here");
@@ -336,9 +336,39 @@ static LogicalResult checkMicrobatches(Step &step) {
          << "' says " << step.getMicrobatches();
 }
 
+/// Every microbatch has a batch of its own, of the same inputs in the same order.
+static LogicalResult checkInputs(Step &step) {
+  SmallVector<SmallVector<InputOp>> batches(step.getMicrobatches());
+  for (auto input : step.getBody().getOps<InputOp>()) {
+    if (!isa<RankedTensorType>(input.getType()))
+      continue; // step and lr
+    const int64_t microbatch = input.getMicrobatch();
+    if (microbatch < 0 || microbatch >= step.getMicrobatches())
+      return fail(input,
+                  "S1: input \"" + input.getName() + "\" is of microbatch " + Twine(microbatch) +
+                      ", but the step has " + Twine(step.getMicrobatches()),
+                  nullptr, "");
+    batches[microbatch].push_back(input);
+  }
+  for (auto [microbatch, batch] : llvm::enumerate(batches)) {
+    if (batch.size() != batches.front().size())
+      return step.module.emitError("S1: microbatch ")
+             << microbatch << " has " << batch.size() << " inputs, microbatch 0 has "
+             << batches.front().size();
+    for (auto [input, first] : llvm::zip_equal(batch, batches.front()))
+      if (input.getName() != first.getName() || input.getType() != first.getType())
+        return fail(input,
+                    "S1: microbatch " + Twine(microbatch) + " has input \"" + input.getName() +
+                        "\" where microbatch 0 has \"" + first.getName() +
+                        "\"; all have the same inputs in the same order",
+                    first, "that of microbatch 0 is here");
+  }
+  return success();
+}
+
 LogicalResult fsdp::checkSharded(Step &step) {
   if (failed(checkNoArguments(step)) || failed(checkMicrobatches(step)) ||
-      failed(checkGroups(step, "S1")) || failed(checkRequests(step)) ||
+      failed(checkInputs(step)) || failed(checkGroups(step, "S1")) || failed(checkRequests(step)) ||
       failed(Checker(step).run()) || failed(checkReductions(step)) || failed(checkClipping(step)))
     return failure();
   if (failed(checkStateCopies(step)))

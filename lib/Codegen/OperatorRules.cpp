@@ -121,7 +121,9 @@ static const llvm::StringMap<Rule> &getRules() {
                 .isExactShort = isExactFunction,
                 .isExactF16 = false};
   };
-  auto comparison = [](Value (*write)(const Site &)) { return Rule{.tensors = 2, .write = write}; };
+  auto comparison = [](Value (*write)(const Site &)) {
+    return Rule{.tensors = 2, .write = write, .isComparison = true};
+  };
   // torch rounds any other scale once or twice, depending on the instruction set.
   auto sum = [](Value (*write)(const Site &)) {
     return Rule{.tensors = 2,

@@ -58,6 +58,7 @@ struct Rule {
   bool isExactF16 = true;     // false: isExactShort holds only in bf16
   bool roundsNumbers = true;  // torch rounds a number for a tensor to the result's dtype
   Test accepts = always;
+  bool isComparison = false; // yields bools
 
   static bool always(const Arguments &) { return true; }
   static bool never(const Arguments &) { return false; }

@@ -44,6 +44,17 @@ static int64_t getFirstColumn(OpResult result) {
   return std::clamp<int64_t>(first < 0 ? first + columns : first, 0, columns);
 }
 
+/// How many columns torch gives such a result.
+static int64_t countColumns(OpResult result) {
+  auto call = cast<CallOp>(result.getOwner());
+  const int64_t columns = getType(call.getOperand(0)).getShape().back(),
+                first = getFirstColumn(result);
+  if (call.getCallee() == "split.Tensor")
+    return std::min(*getInteger(call, 1), columns - first);
+  const int64_t end = getInteger(call, 3).value_or(columns);
+  return std::clamp<int64_t>(end < 0 ? end + columns : end, first, columns) - first;
+}
+
 bool fsdp::codegen::isColumnSlice(CallOp call) {
   bool isSlice = call.getCallee() == "slice.Tensor";
   if ((!isSlice && call.getCallee() != "split.Tensor") || call.getNumOperands() != 1)
@@ -55,10 +66,10 @@ bool fsdp::codegen::isColumnSlice(CallOp call) {
     return false;
   if (isSlice
           ? getInteger(call, 4) != 1 || (!isa<UnitAttr>(call.getArgs()[2]) && !getInteger(call, 2))
-          : !getInteger(call, 1))
+          : getInteger(call, 1).value_or(0) <= 0)
     return false;
   return llvm::all_of(call->getOpResults(), [&](OpResult result) {
-    return getFirstColumn(result) + getType(result).getShape().back() <= operand.getShape().back();
+    return countColumns(result) == getType(result).getShape().back();
   });
 }
 

@@ -52,10 +52,23 @@ static bool isRepresentable(double value, Type element) {
   return !losesDigits;
 }
 
+/// True if torch may promote the operands to `result`: it is the dtype of one of them, or they have
+/// two 16-bit dtypes, which become f32.
+static bool isPromoted(aten::CallOp call, Type result) {
+  SmallVector<Type> floats;
+  for (Type type : call.getOperandTypes())
+    if (Type element = cast<RankedTensorType>(type).getElementType(); isKernelElement(element))
+      floats.push_back(element);
+  return floats.empty() || llvm::is_contained(floats, result) || !llvm::all_equal(floats);
+}
+
 /// True if torch computes in the dtypes of the rule.
 static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding) {
   Type result = cast<RankedTensorType>(call.getResult(0).getType()).getElementType();
   const bool isCast = call.getBaseName() == "_to_copy";
+  if (rule.isComparison != result.isInteger(1) ||
+      (!isCast && !rule.isComparison && !isPromoted(call, result)))
+    return false;
   Type computed = result; // of a comparison: the operands'
   const Arguments arguments(call);
   unsigned operand = 0;
@@ -72,8 +85,15 @@ static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding)
       return false;
     }
   }
-  if (isCast)
-    return isKernelElement(result) && operand == 1;
+  if (isCast) {
+    constexpr size_t kDtype = 1; // none: the operand's
+    auto dtype = dyn_cast_if_present<TypeAttr>(arguments.size() > kDtype ? arguments.all()[kDtype]
+                                                                         : Attribute());
+    return isKernelElement(result) && operand == 1 &&
+           result == (dtype
+                          ? dtype.getValue()
+                          : cast<RankedTensorType>(call.getOperand(0).getType()).getElementType());
+  }
   if (!isKernelElement(computed))
     return false;
   if (rounding == Rounding::Exact &&

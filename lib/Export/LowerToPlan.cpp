@@ -366,6 +366,11 @@ FailureOr<PlanTables> Lowering::run() {
     if (failed(lowered))
       return failure();
   }
+  // The text may read the microbatches' batches where it likes (S1); in a plan they follow each
+  // other.
+  llvm::stable_sort(builder.tables.inputs, [](const fsdp_input &a, const fsdp_input &b) {
+    return a.microbatch < b.microbatch;
+  });
   return std::move(builder.tables);
 }
 

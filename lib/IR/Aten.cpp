@@ -4,6 +4,7 @@
 
 #include "PlainNumbers.h"
 #include "fsdp/IR/AtenSemantics.h"
+#include "fsdp/IR/TensorLayout.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
@@ -236,13 +237,29 @@ static LogicalResult checkStrides(CallOp call) {
   return success();
 }
 
+/// What an operator makes anew has a place for each element: what is written to one would be read
+/// from another. Tensors of given strides, and those that torch expands, are as torch has them.
+static LogicalResult checkNewResults(CallOp call) {
+  if (call.isView() || call.getBaseName().ends_with("empty_strided"))
+    return success();
+  for (Value result : call.getResults()) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type || !type.getEncoding() || !overlapsItself(type) ||
+        llvm::is_contained(getTensorLayout(type).strides, 0))
+      continue;
+    return call.emitOpError("'") << call.getCallee() << "' makes a tensor, but the strides of "
+                                 << type << " have two elements at one place";
+  }
+  return success();
+}
+
 LogicalResult CallOp::verify() {
   if (!getCallee().contains('.'))
     return emitOpError("callee must name an overload, as in 'mm.default', got '")
            << getCallee() << "'";
   if (std::optional<std::string> problem = checkOperator(getCallee()))
     return emitOpError() << *problem;
-  if (failed(checkStrides(*this)))
+  if (failed(checkStrides(*this)) || failed(checkNewResults(*this)))
     return failure();
   unsigned marks = countOperandMarks(getArgs());
   if (marks != getOperands().size())

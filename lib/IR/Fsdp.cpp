@@ -282,6 +282,16 @@ LogicalResult UpdateOp::verify() {
 #define GET_ATTRDEF_CLASSES
 #include "fsdp/IR/FsdpAttrs.cpp.inc"
 
+/// Names in a kernel's body mean values of this body alone: MLIR would take one that the body does
+/// not define for a value of the next kernel, and frees that first where the text has an error.
+static ParseResult parseKernelBody(OpAsmParser &parser, Region &body) {
+  return parser.parseRegion(body, /*arguments=*/{}, /*enableNameShadowing=*/true);
+}
+
+static void printKernelBody(OpAsmPrinter &printer, KernelOp, Region &body) {
+  printer.printRegion(body);
+}
+
 #define GET_OP_CLASSES
 #include "fsdp/IR/FsdpOps.cpp.inc"
 

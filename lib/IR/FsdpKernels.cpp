@@ -2,6 +2,7 @@
 
 #include "SymbolChecks.h"
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/TensorLayout.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -28,9 +29,13 @@ LogicalResult KernelOp::verifyRegions() {
   }
   if (getYielded().empty())
     return emitOpError("@") << getSymName() << " yields nothing";
-  for (Value result : getYielded())
+  for (Value result : getYielded()) {
     if (isa<BlockArgument>(result))
       return emitOpError("@") << getSymName() << " yields an operand as it is";
+    if (auto type = cast<RankedTensorType>(result.getType()); overlapsItself(type))
+      return emitOpError("@") << getSymName() << " yields " << type
+                              << ", whose strides have two elements at one place";
+  }
   return success();
 }
 

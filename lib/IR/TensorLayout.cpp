@@ -3,6 +3,7 @@
 #include "fsdp/IR/TensorLayout.h"
 
 #include "fsdp/IR/Aten.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -49,6 +50,26 @@ int64_t fsdp::getElementBytes(Type element) {
   if (auto complex = dyn_cast<ComplexType>(element))
     return 2 * getElementBytes(complex.getElementType());
   return std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1);
+}
+
+bool fsdp::overlapsItself(RankedTensorType type) {
+  SmallVector<std::pair<int64_t, int64_t>> dimensions; // stride and size, by stride
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), getTensorLayout(type).strides)) {
+    if (size == 0)
+      return false;
+    if (size > 1)
+      dimensions.push_back({stride, size});
+  }
+  llvm::sort(dimensions);
+  int64_t last = 0; // of the elements of the dimensions so far
+  for (auto [stride, size] : dimensions) {
+    if (stride <= last)
+      return true;
+    int64_t span;
+    if (llvm::MulOverflow(size - 1, stride, span) || llvm::AddOverflow(last, span, last))
+      return false; // too large for any arena, which others say
+  }
+  return false;
 }
 
 int64_t fsdp::getStorageBytes(RankedTensorType type) {

@@ -111,3 +111,21 @@ func.func @spelled_out(%a: tensor<4x4xf32>) {
   %r = aten.call "aten::mm.default"(%a, %a) fwd in "" : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return
 }
+
+// -----
+
+// What an operator makes has a place for each element.
+func.func @overlap(%a: tensor<4x64xf32>) {
+  // expected-error@below {{'clone.default' makes a tensor, but the strides of 'tensor<4x64xf32, #aten.strides<[64, 8]>>' have two elements at one place}}
+  %r = aten.call "clone.default"(%a, none) fwd in "" : (tensor<4x64xf32>) -> tensor<4x64xf32, #aten.strides<[64, 8]>>
+  return
+}
+
+// -----
+
+// A view may show an element twice, and so may a tensor of given strides.
+func.func @views(%a: tensor<64xf32>) {
+  %v = aten.call "unfold.default"(%a, 0, 4, 2) fwd in "" : (tensor<64xf32>) -> tensor<31x4xf32, #aten.strides<[2, 1]>>
+  %e = aten.call "new_empty_strided.default"(%a, [31, 4], [2, 1], none, none, none, none) fwd in "" : (tensor<64xf32>) -> tensor<31x4xf32, #aten.strides<[2, 1]>>
+  return
+}

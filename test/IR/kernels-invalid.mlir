@@ -28,6 +28,30 @@ fsdp.kernel @k exact {
 
 // -----
 
+// A kernel stores each number of a result at its own place.
+// expected-error @below {{@k yields 'tensor<4x8xf32, #aten.strides<[0, 1]>>', whose strides have two elements at one place}}
+fsdp.kernel @k exact {
+^bb0(%x: tensor<8xf32>):
+  %y = aten.call "neg.default"(%x) fwd in "" : (tensor<8xf32>) -> tensor<4x8xf32, #aten.strides<[0, 1]>>
+  fsdp.yield %y : tensor<4x8xf32, #aten.strides<[0, 1]>>
+}
+
+// -----
+
+// A body uses its own values alone: not those of another kernel, which may have the same names.
+fsdp.kernel @k exact {
+^bb0(%x: tensor<4xf32>):
+  // expected-error @below {{use of undeclared SSA value name}}
+  fsdp.yield %y : tensor<4xf32>
+}
+fsdp.kernel @l exact {
+^bb0(%x: tensor<4xf32>):
+  %y = aten.call "neg.default"(%x) fwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+  fsdp.yield %y : tensor<4xf32>
+}
+
+// -----
+
 // A launch names a kernel.
 func.func @step(%x: tensor<4xf32>) {
   // expected-error @below {{names kernel @k, which is not declared}}

@@ -39,6 +39,12 @@
 // RUN: not fsdp-opt %t.view.mlir --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=ELSE
 // RUN: grep -o 'provenance = "[0-9a-f]*"' %t.mlir > %t.digest
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 fusion=off" | grep -o 'provenance = "[0-9a-f]*"' | cmp - %t.digest
+
+// A step for CPUs has no such product: torch has it for CUDA alone. The cast of c's product becomes one here.
+// RUN: sed 's/fsdp.target = #fsdp.target<cuda>, //' %s | fsdp-opt --fsdp-pipeline="mesh=dp=2 fusion=off up-to=scheduled" > %t.cpu.mlir
+// RUN: sed 's/"_to_copy.default"(%%mm_17.*/"mm.dtype"(%%t_16, %%x, f32) bwd in "c" : (tensor<16x8xbf16, #aten.strides<[1, 16]>>, tensor<8x32xbf16>) -> tensor<16x32xf32>/' %t.cpu.mlir > %t.wide.mlir
+// RUN: not fsdp-opt %t.wide.mlir --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=ELSE
+// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 fusion=off up-to=scheduled" | sed 's/"_to_copy.default"(%%mm_17.*/"mm.dtype"(%%t_16, %%x, f32) bwd in "c" : (tensor<16x8xbf16, #aten.strides<[1, 16]>>, tensor<8x32xbf16>) -> tensor<16x32xf32>/' | fsdp-opt --fsdp-verify-scheduled
 // ELSE: S9: the step computes something else than what was captured
 !w = tensor<16x32xf32>
 !n = tensor<16x32xbf16>

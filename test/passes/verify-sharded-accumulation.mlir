@@ -23,6 +23,64 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
 
 // -----
 
+// S1: the batches of all microbatches have the same inputs, in the same order.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    // expected-note@below {{that of microbatch 0 is here}}
+    %x = fsdp.input "x" : !v
+    // expected-error@below {{S1: microbatch 1 has input "y" where microbatch 0 has "x"; all have the same inputs in the same order}}
+    %y1 = fsdp.input "y" microbatch 1 : !v
+    %y = fsdp.input "y" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
+    %loss = aten.call "sum.default"(%x1, none) fwd in "l" microbatch 1 : (!v) -> !s
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S1: none has fewer.
+!v = tensor<4xf32>
+!s = tensor<f32>
+// expected-error@below {{S1: microbatch 1 has 0 inputs, microbatch 0 has 1}}
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S1: nor is there an input of a microbatch that the step does not have.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    // expected-error@below {{S1: input "x" is of microbatch 1, but the step has 1}}
+    %x = fsdp.input "x" microbatch 1 : !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!v) -> !s
+    return %loss : !s
+  }
+}
+
+// -----
+
 // S4: parameters are no gradient, although nothing reads the sum.
 !v = tensor<4xf32>
 !s = tensor<f32>
@@ -37,6 +95,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
@@ -63,6 +122,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
@@ -93,6 +153,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
@@ -122,6 +183,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
@@ -152,6 +214,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
@@ -209,6 +272,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %gr = aten.call "_to_copy.default"(%g, bf16, none, none, none, false, none) bwd in "l" : (!v) -> !h
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
@@ -241,6 +305,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !v
+    %x1 = fsdp.input "x" microbatch 1 : !v
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %gr = aten.call "_to_copy.default"(%g, bf16, none, none, none, false, none) bwd in "l" : (!v) -> !h
     %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v

@@ -201,6 +201,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
+    %x1 = fsdp.input "x" microbatch 1 : !m
     %q = fsdp.encode %s : !fsdp.shard<@l, f32> to !fsdp.shard<@l, ui8>
     %u = fsdp.all_gather.start %q over ["dp"] fwd on compute : !fsdp.shard<@l, ui8>
     %w = fsdp.all_gather.wait %u : !m

@@ -434,7 +434,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.group @k [@v] of ["k"] over @whole "one" replicated "all" flat reshard_after_forward true
   func.func @step() -> !s {
     %t = fsdp.shard @k : !fsdp.shard<@k, f32>
-    // expected-error@below {{S5: group @k is gathered on a mesh of one rank}}
+    // expected-error@below {{S5: group @k is gathered, but each rank has all of it}}
     %u = fsdp.all_gather.start %t over ["one"] fwd on gather : !fsdp.shard<@k, f32>
     %y = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%y, none) fwd in "k" : (!m) -> !s

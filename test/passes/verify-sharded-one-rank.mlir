@@ -36,7 +36,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{S5: group @l is gathered on a mesh of one rank}}
+    // expected-error@below {{S5: group @l is gathered, but each rank has all of it}}
     %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
@@ -64,7 +64,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %x = fsdp.input "x" : !m
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{S5: group @l is reduced on a mesh of one rank}}
+    // expected-error@below {{S5: group @l is reduced over shards, but each rank has all of it}}
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>

@@ -2,6 +2,7 @@
 
 #include "../FatalErrors.h"
 #include "../FusionFlag.h"
+#include "../PlacesNote.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "fsdp/Analysis/Program.h"
@@ -143,8 +144,11 @@ static int run(const Options &options) {
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
-  if (!module || failed(planModule(*module, options)))
+  if (!module || failed(planModule(*module, options))) {
+    if (fsdp::hasPlacesOfSource(sources.getMemoryBuffer(sources.getMainFileID())->getBuffer()))
+      fsdp::printPlacesNote("fsdp-compile", options.input);
     return 1;
+  }
   if (std::string problem = findUselessChip(*module, options); !problem.empty())
     return fail("--chip " + options.chip + problem);
   if (options.emit == "kernels" || options.emit == "ptx") {

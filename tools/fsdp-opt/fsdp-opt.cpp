@@ -2,6 +2,7 @@
 
 #include "../FatalErrors.h"
 #include "../LlvmOptions.h"
+#include "../PlacesNote.h"
 #include "../ResponseFiles.h"
 #include "fsdp/IR/Fsdp.h"
 #include "fsdp/IR/OutputFile.h"
@@ -44,6 +45,7 @@ static int run(const std::string &input, const std::string &output,
   std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &message);
   if (!file)
     return fail(message);
+  const bool hasPlaces = fsdp::hasPlacesOfSource(file->getBuffer());
   bool failed = false;
   llvm::Error error = fsdp::writeFile(output, [&](llvm::raw_ostream &os) -> llvm::Error {
     failed = mlir::failed(mlir::MlirOptMain(os, std::move(file), registry, config));
@@ -52,6 +54,8 @@ static int run(const std::string &input, const std::string &output,
   });
   if (failed) { // with diagnostics
     llvm::consumeError(std::move(error));
+    if (hasPlaces)
+      fsdp::printPlacesNote("fsdp-opt", input);
     return 1;
   }
   return error ? fail(llvm::toString(std::move(error))) : 0;

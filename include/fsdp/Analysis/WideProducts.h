@@ -4,8 +4,8 @@
 // fp32, as gradients of weights are, the cast only costs memory traffic: cuBLAS can store the fp32
 // accumulator itself. torch offers this as the overload `dtype` of mm and bmm, for CUDA.
 //
-// The proof that a step computes what was captured treats the cast of a product, or of a view of
-// all its elements, as equal to the product stored in fp32, or to the same view of it
+// The proof that a step for GPUs computes what was captured treats the cast of a product, or of a
+// view of all its elements, as equal to the product stored in fp32, or to the same view of it
 // (Provenance.h). How often a result is rounded is a choice of the program, as it is in a kernel.
 //
 //===----------------------------------------------------------------------===//

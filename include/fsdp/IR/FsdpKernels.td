@@ -26,7 +26,7 @@ def Fsdp_KernelOp : Fsdp_Op<"kernel", [Symbol, IsolatedFromAbove, SingleBlock]> 
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, EnumProp<Fsdp_Rounding>:$rounding);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name $rounding $body attr-dict";
+  let assemblyFormat = "$sym_name $rounding custom<KernelBody>($body) attr-dict";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     /// The kernel's results, in the order of a launch's results.

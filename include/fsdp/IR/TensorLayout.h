@@ -29,6 +29,10 @@ mlir::RankedTensorType getStridedTensorType(llvm::ArrayRef<int64_t> sizes, mlir:
 /// size 1 are ignored.
 bool isContiguous(mlir::RankedTensorType type);
 
+/// True if two elements lie at one place, as those of an expanded view do. Also true for layouts
+/// whose dimensions lie between each other, which no operator makes.
+bool overlapsItself(mlir::RankedTensorType type);
+
 /// Bytes of one element; bool (i1) takes one byte.
 int64_t getElementBytes(mlir::Type element);
 
