@@ -4,7 +4,17 @@
 #include "cuda/CudaFakeTransport.h"
 #include "cuda/NcclCommunicator.h"
 
+#include <cstdlib>
+
 using namespace fsdp::rt;
+
+CudaBackend::CudaBackend(std::function<CudaCalls &()> callsOfDevice)
+    : callsOfDevice(std::move(callsOfDevice)) {
+  // Each lane has a communicator, and lanes run at the same time. NCCL guarantees that this does not
+  // deadlock only if it starts collectives in the order in which the host issues them, which the
+  // ranks have compared (docs/cuda.md). A value that the user has set stays.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
+}
 
 Result<unsigned> CudaBackend::countDevices() { return CudaDevice::count(callsOfDevice()); }
 

@@ -13,9 +13,9 @@ namespace fsdp::rt {
 class CudaBackend : public DeviceBackend {
 public:
   /// `callsOfDevice` is called for each device that is opened, and for queries about all devices.
-  /// Its result outlives the object.
-  explicit CudaBackend(std::function<CudaCalls &()> callsOfDevice)
-      : callsOfDevice(std::move(callsOfDevice)) {}
+  /// Its result outlives the object. Also sets NCCL's order of launches in the environment, so it
+  /// must be made before other threads start.
+  explicit CudaBackend(std::function<CudaCalls &()> callsOfDevice);
 
   Result<unsigned> countDevices() override;
   Result<std::string> nameDevice(unsigned ordinal) override;

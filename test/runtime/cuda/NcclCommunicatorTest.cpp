@@ -1,6 +1,7 @@
 //===- NcclCommunicatorTest.cpp - The calls behind collectives of GPUs ----===//
 
 #include "NcclRanks.h"
+#include "cuda/CudaBackend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,6 +55,20 @@ TEST(NcclCommunicator, Connect) {
 }
 
 // A communicator that is not ready yet is asked again.
+// Collectives of several communicators must start in one order on all ranks, or they may deadlock.
+TEST(NcclCommunicator, StartsInTheOrderOfIssue) {
+  const char *name = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  RecordingCalls calls;
+  auto callsOfDevice = [&]() -> CudaCalls & { return calls; };
+  ASSERT_EQ(unsetenv(name), 0);
+  CudaBackend backend(callsOfDevice);
+  EXPECT_STREQ(getenv(name), "1");
+  ASSERT_EQ(setenv(name, "0", 1), 0);
+  CudaBackend ofAUser(callsOfDevice);
+  EXPECT_STREQ(getenv(name), "0");
+  unsetenv(name);
+}
+
 TEST(NcclCommunicator, ConnectPolls) {
   auto ranks = connectRanks(2, {}, [](unsigned, RecordingCalls &calls) {
     calls.fail("ncclCommInitRankConfig", ncclInProgress);
