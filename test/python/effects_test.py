@@ -84,8 +84,6 @@ class Effects(exported.Exported):
             ("assigns .data", replaced),
             ("random numbers by random,", lambda model, x: model.linear(x) * random.random()),
             (r"changes attribute 'calls' of the model \(0, then 1\)", counted),
-            ("_Dirichlet' has a backward of its own",
-             lambda model, x: torch.distributions.Dirichlet(model.linear(x).exp()).rsample()),
         ):  # fmt: skip
             with self.subTest(text):
                 model = Model(forward)
