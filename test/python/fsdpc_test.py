@@ -175,6 +175,8 @@ class Package(exported.Exported):
         self.assertIn('fwd in "linear"', self.capture())
         fsdpc.export(Counting(), (x,), self.path, method=lambda model, x: model.score(x, 3.0))
         self.assertIn("3.000000e+00", self.capture())
+        fsdpc.export(Scoring(), (x,), self.path, method=lambda model, x: model(x) * 5.0)
+        self.assertIn("5.000000e+00", self.capture())
         for message, options in (
             ("the model has no method 'train_it'", {"method": "train_it"}),
             ("score takes no labels; only a loss= could use them", {"method": "score"}),
