@@ -139,6 +139,27 @@ def _facts(model, optimizer):
     return facts
 
 
+def _note(text):
+    print(f"fsdpc.export: note: {text}", file=sys.stderr)
+
+
+def _note_what_stays_behind(model, batch, optimizer):
+    """Prints what a training binary will not read, or begins without."""
+    if not model.training:
+        _note("the model is in eval mode: no dropout, frozen statistics; model.train() changes that")
+    samples = {name: list(value.shape[:1]) for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    first = next(iter(samples), None)
+    for name, size in samples.items():
+        if not size or size != samples[first]:
+            have = f"'{name}' of the batch has " + (f"{size[0]} samples, '{first}' {samples[first][0]}" if size else "no dimension")
+            _note(f"{have}: a training binary reads inputs whose first dimension counts samples, as many of each; "
+                  "repeat a value that is for all of them, and make several of a sample a second dimension")  # fmt: skip
+            break
+    if optimizer is not None and optimizer.state:
+        _note("the state of the optimizer stays behind: training begins with a new one; a checkpoint of it is what "
+              "--resume goes on from")  # fmt: skip
+
+
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
            optimizer=None, mixed_precision=None, weights=None, shard_bytes=5 << 30,
            quiet=False):  # fmt: skip
@@ -175,13 +196,12 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     has_values = not any(parameter.is_meta for parameter in model.parameters())
     for file in (path, weights) if has_values else (path,):
         output.find_target(file)  # refused before the work, not after it
-    if not model.training and not quiet:
-        print("fsdpc.export: note: the model is in eval mode: no dropout, frozen statistics; "
-              "model.train() changes that", file=sys.stderr)  # fmt: skip
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
     _check_buffers(model)
     batch = name_batch(model, batch, method)
+    if not quiet:
+        _note_what_stays_behind(model, batch, optimizer)
     batch = _separate(batch)
     facts = _facts(model, optimizer)
     with contextlib.ExitStack() as stack:
