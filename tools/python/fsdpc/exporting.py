@@ -62,6 +62,16 @@ def _strip(program):
     program._example_inputs = None
 
 
+def _separate_constants(program):
+    """Gives views of one memory memory of their own: the file would hold it once, and capture reads one view of it."""
+    first = {}
+    for name, tensor in program.constants.items():
+        if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+            view = (tensor.storage_offset(), tensor.shape, tensor.stride())
+            if first.setdefault(tensor.untyped_storage().data_ptr(), view) != view:
+                program.constants[name] = tensor.clone()
+
+
 @contextlib.contextmanager
 def _standing_in(model, batch):
     """While torch exports, fake tensors on a CPU stand in for parameters and buffers on meta, so that
@@ -219,6 +229,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     facts["inputs"] = _input_names(program, batch)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
+    _separate_constants(program)
     archive = io.BytesIO()
     torch.export.save(program, archive, extra_files={FACTS: json.dumps(facts)})
     with output.Files() as files:
