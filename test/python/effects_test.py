@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """tools/python/fsdpc: what a model does in Python beside operators is an operator of the step, or refused."""
 
+import contextlib
+import io
 import random
 import unittest
 
@@ -109,12 +111,34 @@ class Effects(exported.Exported):
         self.expect_refusal("module 'norm' is a SyncBatchNorm", model)
         model.norm.eval()
         self.export(model)
+        self.path.unlink()
+        for wrapper, name in ((nn.DataParallel, ".module"), (torch.compile, "._orig_mod")):
+            self.expect_refusal(f"wrapped in .*: hand over its {name}", wrapper(model))
 
     def test_optimizers_refused(self):
         model = Model(lambda model, x: model.linear(x))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         optimizer.register_step_post_hook(lambda *arguments: None)
         self.expect_refusal("hooks of the optimizer's step", model, optimizer=optimizer)
+
+    def test_notes(self):
+        """What a training binary will not read, or begins without, is said."""
+        model, x = Model(lambda model, x: model.linear(x)), torch.randn(2, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scaled = lambda model, x, scale: model(x) * scale.sum()
+
+        def notes(**batch):
+            told = io.StringIO()
+            with contextlib.redirect_stderr(told):
+                fsdpc.export(model, batch, self.path, method=scaled, optimizer=optimizer)
+            return told.getvalue()
+
+        self.assertEqual(notes(x=x, scale=torch.ones(2)), "")
+        self.assertIn("'scale' of the batch has 3 samples, 'x' 2:", notes(x=x, scale=torch.ones(3)))
+        self.assertIn("'scale' of the batch has no dimension:", notes(scale=torch.tensor(1.0), x=x))
+        model(x).backward()
+        optimizer.step()
+        self.assertIn("the state of the optimizer stays behind", notes(x=x, scale=torch.ones(2)))
 
     def test_random_numbers_of_libraries(self):
         """Numbers that are drawn once, when something is made at the first call, are no numbers of each step."""

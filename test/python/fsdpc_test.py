@@ -119,6 +119,28 @@ class Package(exported.Exported):
         self.assertIn("'calls' is written by the forward, but it is a constant: make it a buffer, "
                       "by register_buffer(..., persistent=False)", self.refused_capture())  # fmt: skip
 
+    def test_views_of_one_memory(self):
+        """Constants of equal sizes whose memory is one are told apart."""
+
+        class Triangle(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.ones(6))
+                for name, indices in zip(("rows", "columns"), torch.triu_indices(4, 4, 1)):
+                    self.register_buffer(name, indices, persistent=False)
+                self.register_buffer("table", torch.arange(4).view(2, 2), persistent=False)
+                self.register_buffer("turned", self.table.t(), persistent=False)
+
+            def forward(self, x):
+                matrix = torch.zeros(4, 4)
+                matrix[self.rows, self.columns] = self.weight
+                return (matrix * x).sum() + (self.table * self.turned).sum() * self.weight.sum()
+
+        fsdpc.export(Triangle(), (torch.randn(4, 4),), self.path)
+        step = self.capture()
+        for values in ("[0, 0, 0, 1, 1, 2]", "[1, 2, 3, 2, 3, 3]", "[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]"):
+            self.assertIn(f"dense<{values}>", step)
+
     def test_views_of_other_strides(self):
         """What is a view where the model was exported is a copy where the target's strides are others."""
         x = torch.randn(2, 2, 4, 8)
@@ -137,6 +159,8 @@ class Package(exported.Exported):
         self.assertIn('fwd in "linear"', self.capture())
         fsdpc.export(Counting(), (x,), self.path, method=lambda model, x: model.score(x, 3.0))
         self.assertIn("3.000000e+00", self.capture())
+        fsdpc.export(Scoring(), (x,), self.path, method=lambda model, x: model(x) * 5.0)
+        self.assertIn("5.000000e+00", self.capture())
         for message, options in (
             ("the model has no method 'train_it'", {"method": "train_it"}),
             ("score takes no labels; only a loss= could use them", {"method": "score"}),

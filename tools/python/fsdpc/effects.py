@@ -8,11 +8,17 @@ import random
 import sys
 
 import torch
+from torch._dynamo import OptimizedModule
 from torch._functorch import eager_transforms
 from torch.utils.checkpoint import CheckpointFunction
 
 from . import checks
 from .errors import ExportError
+
+
+#: Modules around a model, with the attribute that holds it.
+_WRAPPERS = {torch.nn.DataParallel: "module", torch.nn.parallel.DistributedDataParallel: "module",
+             OptimizedModule: "_orig_mod"}  # fmt: skip
 
 
 def _refuse(what, remedy):
@@ -24,7 +30,10 @@ def _refuse(what, remedy):
 
 
 def check_modules(model):
-    """Of modules whose operators are not all that they do in training."""
+    """Of modules whose operators are not all that they do in training, or around another one."""
+    for kind, name in _WRAPPERS.items():
+        if isinstance(model, kind):
+            raise ExportError(f"the model is wrapped in {kind.__name__}: hand over its .{name}")
     if any(hasattr(parameter, "device_mesh") for parameter in model.parameters()):
         raise ExportError("parameters of the model are sharded: export it before fully_shard")
     for name, module in model.named_modules():

@@ -63,6 +63,16 @@ def _strip(program):
     program._example_inputs = None
 
 
+def _separate_constants(program):
+    """Gives views of one memory memory of their own: the file would hold it once, and capture reads one view of it."""
+    first = {}
+    for name, tensor in program.constants.items():
+        if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+            view = (tensor.storage_offset(), tensor.shape, tensor.stride())
+            if first.setdefault(tensor.untyped_storage().data_ptr(), view) != view:
+                program.constants[name] = tensor.clone()
+
+
 @contextlib.contextmanager
 def _standing_in(model, batch):
     """While torch exports, fake CPU tensors replace parameters and buffers on meta, so that they are
@@ -141,6 +151,27 @@ def _facts(model, optimizer):
     return facts
 
 
+def _note(text):
+    print(f"fsdpc.export: note: {text}", file=sys.stderr)
+
+
+def _note_what_stays_behind(model, batch, optimizer):
+    """Prints what a training binary will not read, or begins without."""
+    if not model.training:
+        _note("the model is in eval mode: no dropout, frozen statistics; model.train() changes that")
+    samples = {name: list(value.shape[:1]) for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    first = next(iter(samples), None)
+    for name, size in samples.items():
+        if not size or size != samples[first]:
+            have = f"'{name}' of the batch has " + (f"{size[0]} samples, '{first}' {samples[first][0]}" if size else "no dimension")
+            _note(f"{have}: a training binary reads inputs whose first dimension counts samples, as many of each; "
+                  "repeat a value that is for all of them, and make several of a sample a second dimension")  # fmt: skip
+            break
+    if optimizer is not None and optimizer.state:
+        _note("the state of the optimizer stays behind: training begins with a new one; a checkpoint of it is what "
+              "--resume goes on from")  # fmt: skip
+
+
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
            optimizer=None, mixed_precision=None, weights=None, shard_bytes=5 << 30,
            quiet=False):  # fmt: skip
@@ -177,13 +208,12 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     has_values = not any(parameter.is_meta for parameter in model.parameters())
     for file in (path, weights) if has_values else (path,):
         output.find_target(file)  # refuses a bad path before the work
-    if not model.training and not quiet:
-        print("fsdpc.export: note: the model is in eval mode: no dropout, frozen statistics; "
-              "model.train() changes that", file=sys.stderr)  # fmt: skip
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
     _check_buffers(model)
     batch = name_batch(model, batch, method)
+    if not quiet:
+        _note_what_stays_behind(model, batch, optimizer)
     batch = _separate(batch)
     facts = _facts(model, optimizer)
     with contextlib.ExitStack() as stack:
@@ -200,6 +230,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     facts["inputs"] = _input_names(program, batch)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
+    _separate_constants(program)
     archive = io.BytesIO()
     torch.export.save(program, archive, extra_files={FACTS: json.dumps(facts)})
     with output.Files() as files:

@@ -1,5 +1,6 @@
 """A module whose forward takes the batch by name and returns the loss."""
 
+import contextlib
 import copy
 import inspect
 import types
@@ -59,6 +60,18 @@ def _name(method):
     return getattr(method, "__name__", method)
 
 
+@contextlib.contextmanager
+def _forward_of(step, model):
+    """A method that calls the model runs the model's forward, not the step's."""
+    entry = vars(step).pop("forward")
+    if "forward" in vars(model):
+        step.forward = model.forward
+    try:
+        yield
+    finally:
+        step.forward = entry
+
+
 def as_step(model, batch, loss=None, mixed=None, method="forward"):
     """A module that is `model` (the same parameters, buffers and submodules under the same names), whose forward
     takes the batch by name and returns the scalar loss of `method`. FSDP2 may run this module, too, if it does
@@ -97,10 +110,8 @@ def as_step(model, batch, loss=None, mixed=None, method="forward"):
         batch = {**dict(zip(names, values)), **named}
         leading = [batch[name] for name in given if name in positional]
         rest = {name: batch[name] for name in given if name not in positional}
-        if mixed is None:
-            output = forward(*leading, **rest)
-        else:
-            output = run_mixed(leading, rest)
+        with _forward_of(step, model):
+            output = forward(*leading, **rest) if mixed is None else run_mixed(leading, rest)
         return find_loss(output if loss is None else loss(output, batch))
 
     step.forward = types.MethodType(run, step)
