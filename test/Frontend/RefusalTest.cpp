@@ -74,8 +74,10 @@ TEST(Refusal, Losses) {
 }
 
 TEST(Refusal, Parameters) {
-  EXPECT_EQ(getError("WritesParameter.pt", {"x:f32[4]"}),
-            "parameter 'w' is written by the forward");
+  EXPECT_EQ(
+      getError("WritesParameter.pt", {"x:f32[4]"}),
+      "parameter 'w' is written by the forward, but only the optimizer writes parameters: make "
+      "what the forward keeps, such as a moving average, a buffer");
   expectContains(getError("NotContiguous.pt", {"x:f32[2,4]"}), {"parameter 'w' is not contiguous"});
 }
 
