@@ -64,6 +64,11 @@ static void noteWrites(Model &model, StepOutputs &outputs) {
           "parameter '" + tensor.name +
           "' is written by the forward, but only the optimizer writes parameters: make what "
           "the forward keeps, such as a moving average, a buffer");
+    if (tensor.sharesMemory)
+      throw CaptureError(
+          "buffer '" + tensor.name +
+          "' is written by the forward, but shares a part of its memory with another "
+          "tensor: make it a clone()");
     outputs.writes.push_back({i, value});
   }
   for (const NamedConstant &constant : model.constants)

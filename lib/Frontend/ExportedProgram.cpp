@@ -16,6 +16,7 @@
 #include <torch/csrc/export/pt2_archive_constants.h>
 
 #include <set>
+#include <tuple>
 
 using namespace fsdp::frontend;
 using c10::IValue;
@@ -122,7 +123,11 @@ private:
   void addConstant(const std::string &name, const std::string &argument);
   void checkOutputs();
 
-  /// A tensor of the file. Names with a common record get the same tensor.
+  /// Marks buffers of whose record the file has several views.
+  void noteSharedMemory();
+
+  /// A tensor of the file. Names with a common record get the same tensor if they have the same
+  /// view of it.
   at::Tensor getTensor(const std::string &name, bool withValues);
   at::Tensor readTensor(const schema::PayloadMeta &entry, const std::string &record,
                         bool withValues);
@@ -137,7 +142,10 @@ private:
   std::map<std::string, std::string> inputNames; // by value, if torch.export has renamed them
   ExportedGraph interpreter;
   ExportedGraph::Values values;
-  std::unordered_map<std::string, at::Tensor> tensorOfPath; // by record
+  /// Offset, sizes and strides in a record.
+  using View = std::tuple<int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+  std::map<std::string, std::map<View, at::Tensor>> viewsOfRecord;
+  std::map<std::string, std::string> recordOfTensor;
   size_t numInputs = 0;
 };
 
@@ -194,12 +202,13 @@ at::Tensor ExportedModel::getTensor(const std::string &name, bool withValues) {
   auto alias = aliases.find(name);
   std::string stored = alias == aliases.end() ? name : alias->second;
   std::string record = folder + (isOnMeta(*entry) ? stored : entry->get_path_name());
-  auto [tensor, isNew] = tensorOfPath.try_emplace(record);
+  recordOfTensor[name] = record;
+  const schema::TensorMeta &meta = *entry->get_tensor_meta();
+  View view(convertSize(meta.get_storage_offset()), convertSizes(meta.get_sizes()),
+            convertSizes(meta.get_strides()));
+  auto [tensor, isNew] = viewsOfRecord[record].try_emplace(view);
   if (isNew)
     tensor->second = readTensor(*entry, record, withValues);
-  if (tensor->second.sizes() !=
-      at::IntArrayRef(convertSizes(entry->get_tensor_meta()->get_sizes())))
-    throw CaptureError("'" + name + "' shares a part of its memory with another tensor");
   if (entry->get_tensor_meta()->get_requires_grad())
     tensor->second.requires_grad_(true);
   return tensor->second;
@@ -297,10 +306,17 @@ void ExportedModel::addInputs() {
                          "' that is no tensor is not supported");
     }
   }
+  noteSharedMemory();
   for (const InputSpec &input : options.inputs)
     if (!names.count(input.name))
       throw CaptureError("input '" + input.name + "' is no input of the file, which has " +
                          std::to_string(numInputs));
+}
+
+void ExportedModel::noteSharedMemory() {
+  for (ModelTensor &tensor : model.tensors)
+    tensor.sharesMemory =
+        !tensor.isParameter && viewsOfRecord[recordOfTensor[tensor.name]].size() > 1;
 }
 
 void ExportedModel::checkOutputs() {

@@ -28,6 +28,7 @@ struct ModelTensor {
   bool isParameter = false;
   bool isFrozen = false;    // a parameter without a gradient
   bool isTransient = false; // a buffer outside of the model's state_dict, with values
+  bool sharesMemory = false; // a buffer that shares a part of its memory with another tensor
   at::Tensor data;          // as loaded; on meta if the model was saved on meta
   at::Tensor wrapper;       // the functional tensor that the program uses
   int value = -1;           // in the graph, at the beginning of the step

@@ -120,12 +120,12 @@ class Package(exported.Exported):
                       "by register_buffer(..., persistent=False)", self.refused_capture())  # fmt: skip
 
     def test_views_of_one_memory(self):
-        """Constants of equal sizes whose memory is one are told apart."""
+        """Tensors of equal sizes whose memory is one are told apart, also in a file of torch.export.save."""
 
         class Triangle(nn.Module):
-            def __init__(self):
+            def __init__(self, writes=False):
                 super().__init__()
-                self.weight = nn.Parameter(torch.ones(6))
+                self.weight, self.writes = nn.Parameter(torch.ones(6)), writes
                 for name, indices in zip(("rows", "columns"), torch.triu_indices(4, 4, 1)):
                     self.register_buffer(name, indices, persistent=False)
                 self.register_buffer("table", torch.arange(4).view(2, 2), persistent=False)
@@ -134,12 +134,20 @@ class Package(exported.Exported):
             def forward(self, x):
                 matrix = torch.zeros(4, 4)
                 matrix[self.rows, self.columns] = self.weight
+                if self.writes:
+                    self.rows.add_(0)
                 return (matrix * x).sum() + (self.table * self.turned).sum() * self.weight.sum()
 
-        fsdpc.export(Triangle(), (torch.randn(4, 4),), self.path)
-        step = self.capture()
-        for values in ("[0, 0, 0, 1, 1, 2]", "[1, 2, 3, 2, 3, 3]", "[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]"):
-            self.assertIn(f"dense<{values}>", step)
+        def save(model):
+            torch.export.save(torch.export.export(model, (torch.randn(4, 4),), strict=False), self.path)
+
+        for write in (lambda: fsdpc.export(Triangle(), (torch.randn(4, 4),), self.path), lambda: save(Triangle())):
+            write()
+            step = self.capture()
+            for values in ("[0, 0, 0, 1, 1, 2]", "[1, 2, 3, 2, 3, 3]", "[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]"):
+                self.assertIn(f"dense<{values}>", step)
+        save(Triangle(writes=True))
+        self.assertIn("buffer 'rows' is written by the forward, but shares a part of its memory", self.refused_capture())
 
     def test_views_of_other_strides(self):
         """What is a view where the model was exported is a copy where the target's strides are others."""
