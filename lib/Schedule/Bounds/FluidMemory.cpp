@@ -143,7 +143,8 @@ void FluidRows::addMemory() {
     if (segment.segment.isSingle()) {
       fit(segment.segment.leastSlackBytes, after.gatheredBytes, start.reducedBytes);
     } else {
-      fit(segment.segment.leastSlackBytes, start.gatheredBytes, after.reducedBytes);
+      if (segment.segment.leastSlackBytes < segment.segment.lastSlackBytes)
+        fit(segment.segment.leastSlackBytes, start.gatheredBytes, after.reducedBytes);
       fit(segment.segment.lastSlackBytes, after.gatheredBytes, after.reducedBytes);
     }
   }
