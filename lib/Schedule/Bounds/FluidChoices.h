@@ -27,9 +27,6 @@ struct FluidChoices {
   // by its share of what the dearest mesh's would cost, a gather of chunks by that of its own.
   std::vector<Expression> gatherBytes, gatherLatencies; // what is gathered, what begins a bucket
   double mostGatherBytes = 0;                           // nothing kept
-  /// Likewise, but all of the copies: those that are gathered from all ranks.
-  std::vector<Expression> wholeBytes;
-  double mostChunkShare = 0; // of gathers of chunks; 0: there are none
   std::vector<double> readyBytes, deadlineBytes;
   std::vector<Expression> readyLatencies, deadlineLatencies; // what ends a bucket
   /// By segment: bytes of copies that stay although nothing uses them, and of chunks; the time of

@@ -90,9 +90,7 @@ private:
 /// Copies. Beside operation i are those whose gathers were launched by then, so at least what the
 /// lane has gathered by the operation's end without what is due already, and those that are kept;
 /// and chunks. Whole buffers lie there, so their sum is a sum of sizes. A gather of chunks counts
-/// as less than its copy: of copies w from all ranks and c from chunks, which count as at most a
-/// share s, it is at most w + s c, so that w + c is at least that less (1 - s) w, all divided by s;
-/// and w is at most what is gathered from all ranks in windows that are open.
+/// as less than its copy.
 ///
 /// Reductions. Beside operation i are, at least, the inputs that are ready without those that have
 /// been waited for by its start, each less the shard that is left of it. Of what the lane has
@@ -120,30 +118,22 @@ void FluidRows::addMemory() {
     Sizes both = held.copies;
     both.add(held.excesses);
     auto fit = [&](int64_t slackBytes, Column gathered, Column reduced) {
-      Expression stayed = choices.keptBytes[s];
-      auto addRows = [&](const Expression &copies) {
-        if (held.copies.total() > slackBytes)
-          program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit,
-                                 copies);
-        if (!held.excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
-          program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
-                                 copies + readyExcess[segment.readyReductions] -
-                                     mostFreed * Expression(reduced));
-      };
-      if (segment.launchableGathers <= segment.dueGathers)
-        return addRows(stayed);
-      Expression ahead = gathered - choices.gatherBytes[segment.dueGathers];
-      addRows(stayed + ahead);
-      if (double share = choices.mostChunkShare; share > 0 && share < 1)
-        addRows(stayed + 1 / share * ahead -
-                (1 / share - 1) * (choices.wholeBytes[segment.launchableGathers] -
-                                   choices.wholeBytes[segment.dueGathers]));
+      Expression copies = choices.keptBytes[s];
+      if (segment.launchableGathers > segment.dueGathers)
+        copies += gathered - choices.gatherBytes[segment.dueGathers];
+      if (held.copies.total() > slackBytes)
+        program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit, copies);
+      if (!held.excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
+        program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
+                               copies + readyExcess[segment.readyReductions] -
+                                   mostFreed * Expression(reduced));
     };
     const Moment &start = segment.start, &after = segment.after;
     if (segment.segment.isSingle()) {
       fit(segment.segment.leastSlackBytes, after.gatheredBytes, start.reducedBytes);
     } else {
-      fit(segment.segment.leastSlackBytes, start.gatheredBytes, after.reducedBytes);
+      if (segment.segment.leastSlackBytes < segment.segment.lastSlackBytes)
+        fit(segment.segment.leastSlackBytes, start.gatheredBytes, after.reducedBytes);
       fit(segment.segment.lastSlackBytes, after.gatheredBytes, after.reducedBytes);
     }
   }

@@ -18,15 +18,11 @@ struct Moment {
 /// A segment, with how far windows are open in it.
 struct FluidSegment {
   Segment segment;
-  Moment before; // end of the operation before it
-  /// `launch`: no gather is launched earlier. `reduced`: the reductions that are due have ended.
-  /// One moment of its own where gathers wait for reductions, else `before` and `start`.
-  Moment launch, reduced;
+  Moment before;           // end of the operation before it
   Moment start;            // of its first operation; `before` where nothing can be waited for
   Moment after;            // end of its last operation
   uint32_t dueGathers = 0; // gathers [0, dueGathers) have ended at `start`
   uint32_t launchableGathers = 0; // no gather from here on can be launched by `after`
-  uint32_t launchedGathers = 0;   // nor any from here on before `launch`
   uint32_t readyReductions = 0;   // reductions [0, readyReductions) can be launched
   uint32_t dueReductions = 0;     // that many, by deadline, have ended at `start`
   bool gathersBecomeDue = false, reductionsBecomeDue = false, reductionsGetReady = false;

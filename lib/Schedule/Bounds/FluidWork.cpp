@@ -21,8 +21,7 @@ const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
 
 /// When an operation starts, all gathers of uses that have begun have ended, and so have their
 /// buckets, each counted where its first member is. By a segment's end, no gather with a later gate
-/// has been launched; all members of a launched bucket have earlier gates. Where gathers get their
-/// chance only when reductions have ended, the lane has nothing of them until then.
+/// has been launched; all members of a launched bucket have earlier gates.
 void FluidRows::addGatherWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
@@ -51,10 +50,10 @@ void FluidRows::addReductionWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
     if (segment.reductionsBecomeDue) {
-      program.requireAtLeast(segment.reduced.reducedBytes,
+      program.requireAtLeast(segment.start.reducedBytes,
                              choices.deadlineBytes[segment.dueReductions]);
       if (costs.reduceLatency > 0)
-        program.requireAtLeast(segment.reduced.reduceLatencies,
+        program.requireAtLeast(segment.start.reduceLatencies,
                                choices.deadlineLatencies[segment.dueReductions]);
     }
     bool last =
@@ -118,22 +117,21 @@ void FluidRows::addMergedReductions() {
   }
 }
 
-/// A collective begins after the operation before its gate, a gather also after the reductions that
-/// must have ended there, and takes at least as long as it would alone.
+/// A collective begins after the operation before its gate, and takes at least as long as it would
+/// alone.
 void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
     double duration = gather.cost.durationNs(gather.sizeBytes) / timeUnitNs;
     double least = gather.leastCost.durationNs(gather.sizeBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(gather.first).start.time,
-                           segmentAt(gather.gate).launch.time +
+                           segmentAt(gather.gate).before.time +
                                duration * (1.0 - Expression(choices.kept[j])) -
                                (duration - least) * Expression(choices.chunked[j]));
   }
   for (const ReductionWindow &reduction : windows.reductions) {
     double duration = reduction.cost.durationNs(reduction.inputBytes) / timeUnitNs;
-    program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
-                           segmentAt(reduction.ready).before.time +
-                               Expression(duration));
+    program.requireAtLeast(segmentAt(reduction.deadline).start.time,
+                           segmentAt(reduction.ready).before.time + Expression(duration));
   }
 }

@@ -23,13 +23,13 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   return cuts;
 }
 
-static void isolateTightest(const std::vector<int64_t> &slack, std::vector<uint8_t> &cuts) {
+static void cutBehindTightest(const std::vector<int64_t> &slack, std::vector<uint8_t> &cuts) {
   for (size_t begin = 0; begin < slack.size();) {
     size_t tightest = begin, end = begin + 1;
     for (; !cuts[end]; ++end)
       if (slack[end] < slack[tightest])
         tightest = end;
-    cuts[tightest] = cuts[tightest + 1] = 1;
+    cuts[tightest + 1] = 1;
     begin = end;
   }
 }
@@ -49,7 +49,7 @@ std::vector<Segment> fsdp::schedule::findSegments(const Problem &problem,
                                                   const CollectiveWindows &windows, bool coarsen) {
   std::vector<uint8_t> cuts = findCuts(windows, coarsen);
   if (coarsen && problem.memoryCapBytes)
-    isolateTightest(windows.slackBytes, cuts);
+    cutBehindTightest(windows.slackBytes, cuts);
   std::vector<Segment> segments;
   for (uint32_t begin = 0, end = 1; end < cuts.size(); ++end) {
     if (!cuts[end])

@@ -3,7 +3,7 @@
 // Between two events (a use begins, a copy or a gradient appears, a collective has to be there or
 // cannot be launched earlier) operations differ in duration and memory only. A bound that looks at
 // such a run as a whole holds for every plan, and is cheaper. The run's tightest operation is the
-// one that limits prefetching, so it stays on its own.
+// one that limits prefetching, so a run ends with it.
 //
 //===----------------------------------------------------------------------===//
 

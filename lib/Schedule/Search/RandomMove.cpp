@@ -217,6 +217,50 @@ bool RandomMove::moveLaunches() {
   return changed;
 }
 
+/// Puts some reductions off by some events, or behind the first operation of the next use, so that
+/// its gather goes first; or no longer.
+bool RandomMove::moveReductionGates() {
+  const std::vector<Reduction> &reductions = space.problem.reductions;
+  const std::vector<Use> &uses = space.problem.uses;
+  if (reductions.empty())
+    return false;
+  constexpr size_t kMostEvents = 3;
+  const size_t numEvents = draws.below(kMostEvents + 1);
+  const bool isBehindUse = draws.fraction() < .5;
+  auto gateOf = [&](uint32_t ready) -> uint32_t {
+    if (numEvents == 0)
+      return 0;
+    if (!isBehindUse)
+      return space.eventAfter(ready, numEvents);
+    auto use = std::partition_point(uses.begin(), uses.end(),
+                                    [&](const Use &it) { return it.first < ready; });
+    return use == uses.end() ? 0 : use->first + 1;
+  };
+  next.reductionGates.resize(reductions.size());
+  Pattern pattern = choosePattern(reductions.size());
+  bool changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    uint32_t gate = gateOf(reductions[i].ready);
+    changed |= next.reductionGates[i] != gate;
+    next.reductionGates[i] = gate;
+  }
+  return changed;
+}
+
+/// One lane or two where both at once are slower; on one lane, what goes first.
+bool RandomMove::moveLanes() {
+  const Problem &problem = space.problem;
+  const bool mayShare = !problem.oneLane && problem.contention.lanes > 1;
+  const bool isShared = problem.oneLane || next.shareLane;
+  if (mayShare && (!isShared || draws.fraction() < .5))
+    next.shareLane = !next.shareLane;
+  else if (isShared)
+    next.gathersGoFirst = !next.gathersGoFirst;
+  else
+    return false;
+  return true;
+}
+
 template <typename Bucket>
 static void rebuild(std::vector<Bucket> &buckets, size_t begin, size_t end, size_t numMembers) {
   Bucket whole = buckets[begin];
@@ -279,17 +323,21 @@ bool RandomMove::make() {
   if (space.problem.hasTransports() && draws.fraction() < kTransportShare)
     return moveTransports();
   double choice = draws.fraction();
+  if (choice < .02)
+    return moveLanes();
   if (choice < .2)
+    return moveReductionGates();
+  if (choice < .36)
     return moveLaunches();
-  if (choice < .3)
-    return rebuildGathers();
-  if (choice < .32)
-    return rebuildReductions(uint32_t(draws.below(space.startNs.size())), UINT32_MAX);
   if (choice < .44)
+    return rebuildGathers();
+  if (choice < .46)
+    return rebuildReductions(uint32_t(draws.below(space.startNs.size())), UINT32_MAX);
+  if (choice < .55)
     return moveBuckets(next.gathers, .6);
-  if (choice < .6)
+  if (choice < .68)
     return moveBuckets(next.reductions, .5);
-  if (choice < .8)
+  if (choice < .84)
     return moveKeeps();
   return moveGates();
 }

@@ -38,6 +38,8 @@ private:
   bool moveTransports();
   bool moveGates();
   bool moveLaunches();
+  bool moveReductionGates();
+  bool moveLanes();
   /// Buckets of one size in a stretch, and their gates.
   bool rebuildGathers();
   bool rebuildReductions(uint32_t from, uint32_t to); // that get ready there
