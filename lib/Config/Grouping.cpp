@@ -76,7 +76,7 @@ static bool isBelow(StringRef name, StringRef module) {
          (name.starts_with(module) && name[module.size()] == '.');
 }
 
-/// Without the last components, as long as they are the same: `a` and `b` of `a.0.w` and `b.0.w`.
+/// Drops the last components that both names have in common: `a.0.w` and `b.0.w` become `a` and `b`.
 static std::pair<StringRef, StringRef> dropCommonEnd(StringRef first, StringRef second) {
   while (first.rsplit('.').second == second.rsplit('.').second && first.contains('.') &&
          second.contains('.')) {
@@ -289,8 +289,8 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
                               "called bottom-up");
 }
 
-/// Modules that `pattern` names and nothing before it: a pattern is about the others, but what is
-/// named itself is not given before.
+/// Returns the modules that match `pattern` and that no earlier pattern has named. It is an error if
+/// there are none, unless other names of the same entry have named them.
 llvm::Expected<std::vector<std::string>> Grouper::matchNew(const GroupRule &rule,
                                                            const std::string &pattern) {
   llvm::Expected<std::vector<std::string>> found = match(pattern, rule.place);

@@ -84,6 +84,8 @@ class Effects(exported.Exported):
             ("derivatives inside", lambda model, x: torch.func.jvp(model.linear, (x,), (x,))[1]),
             ("vmap inside", lambda model, x: torch.func.vmap(model.linear)(x)),
             ("assigns .data", replaced),
+            (r"asks whether torch.distributed is initialized[^\n]*\n  at .*effects_test.py",
+             lambda model, x: model.linear(x) * (2 if torch.distributed.is_initialized() else 1)),
             ("random numbers by random,", lambda model, x: model.linear(x) * random.random()),
             (r"changes attribute 'calls' of the model \(0, then 1\)", counted),
         ):  # fmt: skip

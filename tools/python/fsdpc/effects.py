@@ -1,6 +1,6 @@
-"""What a model's Python does beside calling operators. torch.export runs it once and keeps the operators alone: hooks,
-attributes and random numbers of Python would be gone, or the same in each step, without a word. They are refused, or
-become operators."""
+"""Effects of a model's Python code beside operators: hooks, attributes, random numbers of Python. torch.export runs the
+code once and records the operators only, so such effects would silently be lost, or be the same in each step. The export
+refuses them, or turns them into operators."""
 
 import contextlib
 import inspect
@@ -85,6 +85,16 @@ def _is_called_by_torch():
     return checks.is_tracing(sys._getframe(2).f_code.co_filename)
 
 
+def _refusing_is_initialized(original):
+    def is_initialized():
+        if _is_called_by_torch():
+            return original()
+        _refuse("the forward asks whether torch.distributed is initialized, which it is not during the export",
+                "decide that before the export; a step has no collectives but those of FSDP2")  # fmt: skip
+
+    return is_initialized
+
+
 def _data():
     """`x.data` is a tensor that torch.export does not follow; `x.detach()` has the same values, and it does."""
     original = torch.Tensor.data
@@ -148,6 +158,7 @@ def seen(recorder):
              _refusing_derivatives(recorder, torch.autograd._engine_run_backward)),
             (eager_transforms, "_jvp_with_argnums",
              _refusing_derivatives(recorder, eager_transforms._jvp_with_argnums)),
+            (torch.distributed, "is_initialized", _refusing_is_initialized(torch.distributed.is_initialized)),
             (torch.Tensor, "data", _data()),
             (torch.Tensor, "requires_grad", requires_grad),
             (torch.Tensor, "requires_grad_", requires_grad_),

@@ -1,5 +1,6 @@
-"""torch.autograd.Function: torch.export keeps the operators of its forward and drops its backward. Here a call becomes
-one node of the program, an operator that holds a graph of each (lib/Frontend/ExportedFunction.cpp reads it)."""
+"""torch.autograd.Function: torch.export keeps the operators of its forward and drops its backward. In this package each
+call of a Function becomes one node of the program. The node's operator holds a graph of the forward and a graph of the
+backward, which lib/Frontend/ExportedFunction.cpp runs."""
 
 import contextlib
 import sys
@@ -15,8 +16,8 @@ from .errors import ExportError
 
 
 class _Operator(torch._ops.HigherOrderOperator):
-    """autograd_function(forward, backward, *operands, differentiable): see the graphs of _Tracer. `differentiable` is
-    a list of bools, one for each output."""
+    """autograd_function(forward, backward, *operands, differentiable): _Tracer describes the two graphs, `differentiable`
+    is a list of bools, one for each output."""
 
     def __init__(self):
         super().__init__("autograd_function")
@@ -26,16 +27,18 @@ class _Operator(torch._ops.HigherOrderOperator):
 
 
 _OPERATOR = _Operator()
-#: Every Function.apply calls this one. Models bind their own when they are imported (`scan = Scan.apply`).
+#: The class whose apply() every Function calls. Replacing it also reaches models that bind the apply() of their own
+#: Function when they are imported (`scan = Scan.apply`).
 _BASE = torch.autograd.function._SingleLevelFunction
-#: Parts of torch whose Functions have a backward of their own. Autograd finds that of others, as of checkpoints.
+#: Modules of torch whose Functions have a backward of their own. Of torch's other Functions, such as those of
+#: checkpoints, autograd derives the backward from the operators of the forward.
 _WITH_BACKWARD = ("torch.nn.modules._functions", "torch.nn.parallel", "torch.distributed", "torch.distributions",
                   "torch._lobpcg")  # fmt: skip
 
 
 @contextlib.contextmanager
 def _without_autocast():
-    """A backward runs outside of the forward's autocast, which custom_bwd enters again."""
+    """Disables autocast, since a backward does not run under the autocast of its forward; custom_bwd enables it again."""
     enabled = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
     for device in enabled:
         torch.set_autocast_enabled(device, False)
@@ -47,7 +50,7 @@ def _without_autocast():
 
 
 class _Context(torch.autograd.function.FunctionCtx):
-    """The `ctx` of a forward that is traced, or of a backward."""
+    """The `ctx` of a traced forward or backward."""
 
     saved_tensors = ()
     needs_input_grad = ()
@@ -62,7 +65,7 @@ def _needs_gradient(arguments):
 
 
 class _Leaves:
-    """The tensors of nested values in order; `fill` returns the values with others in their places."""
+    """The tensors in nested values, in order. `fill` returns the nested values with other tensors."""
 
     def __init__(self, values):
         self.values, self.spec = pytree.tree_flatten(values)
@@ -80,7 +83,7 @@ class _Leaves:
 
 
 class _Tracer:
-    """Traces forward and backward of one call of a Function."""
+    """Traces forward and backward of one call of a Function. `has_backward`: an argument needs a gradient."""
 
     def __init__(self, function, arguments, has_backward):
         self.function = function
@@ -93,7 +96,7 @@ class _Tracer:
         raise ExportError(f"{getattr(self.function, 'described', name)} {reason}")
 
     def trace_forward(self):
-        """A graph from the operands to the outputs and, behind them, the tensors that are saved for the backward."""
+        """Returns a graph from the operands to the outputs, followed by the tensors that the backward needs."""
         return self._trace("forward", self._run_forward, self.operands)
 
     def _run_forward(self, *operands):
@@ -118,8 +121,8 @@ class _Tracer:
         return (*tensors, *self.saved.tensors)
 
     def trace_backward(self, results):
-        """A graph from the gradients of the outputs, and the saved tensors, to the operands' gradients. `results` are
-        those of the forward's graph."""
+        """Returns a graph from the outputs' gradients, followed by the saved tensors, to the operands' gradients.
+        `results` are the results of the forward's graph."""
         count = len(self.differentiable)
         gradients = [torch.empty_like(output) for output in results[:count]]
         with _without_autocast():
@@ -142,7 +145,7 @@ class _Tracer:
         for argument, result in zip(arguments, results):
             if _is_tensor(argument):
                 by_operand.append(result if argument.requires_grad else None)
-            else:  # autograd knows no tensor in a list or dict
+            else:  # autograd ignores tensors in lists and dicts
                 by_operand += [None] * len(_Leaves(argument).positions)
         return tuple(by_operand)
 
@@ -166,7 +169,8 @@ def _writes(node):
 
 
 def _write_number(graph, node, tracer):
-    """A number that the code has as a tensor, `torch.tensor(2.0)`, is a literal; other tensors are nobody's."""
+    """Replaces a number that the code has as a tensor, such as `torch.tensor(2.0)`, by a literal. Other tensors that are
+    not arguments have no place in the program."""
     tensor = getattr(graph, node.target)
     if not _is_tensor(tensor) or tensor.dim() or isinstance(tensor, torch._subclasses.FakeTensor):
         tracer.fail("reads a tensor that is none of its arguments: pass it to apply()")
@@ -188,7 +192,7 @@ def _register(tracer, name, graph):
 
 
 def _caller():
-    """The stack that calls Function.apply."""
+    """Formats the stack of the code that calls Function.apply."""
     frame = sys._getframe()
     while frame.f_code.co_filename in (__file__, torch.autograd.function.__file__):
         frame = frame.f_back
@@ -196,10 +200,10 @@ def _caller():
 
 
 class _Recorder:
-    """Takes the place of Function.apply while torch exports."""
+    """Replaces Function.apply during the export."""
 
     def __init__(self):
-        self.is_inside = False  # of a Function, all of whose operators are in its graphs
+        self.is_inside = False  # True while the graphs of a Function are traced
 
     def apply(self, function, arguments, options):
         mode = get_proxy_mode()
@@ -215,7 +219,7 @@ class _Recorder:
         has_backward = _needs_gradient(arguments)
         self.is_inside = True
         try:
-            # The program gets one node, not what runs meanwhile.
+            # The operators that run here belong to the graphs of the Function, not to the program itself.
             with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing():
                 outputs = super(_BASE, function).apply(*arguments)
                 with torch.no_grad():
@@ -235,7 +239,7 @@ class _Recorder:
 
 
 def place(program):
-    """What a Function computes belongs to the module that calls it; its graphs are traced outside of all modules."""
+    """Assigns the operators of each Function to the module that calls it: its graphs are traced outside of modules."""
     for module in program.graph_module.modules():
         for node in getattr(module, "graph", torch.fx.Graph()).nodes:
             if node.target is _OPERATOR:
@@ -246,7 +250,7 @@ def place(program):
 
 @contextlib.contextmanager
 def kept():
-    """While torch exports, the backward of a Function stays in the program; yields what records them."""
+    """In this context Functions keep their backward in the exported program. Yields the recorder."""
     recorder = _Recorder()
     _BASE.apply = classmethod(lambda function, *arguments, **options: recorder.apply(function, arguments, options))
     try:

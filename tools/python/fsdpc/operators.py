@@ -1,5 +1,5 @@
-"""Operators that a model defines in Python (torch.library.custom_op): the training binary has no Python, so what they
-compute becomes part of the program, with the backward that register_autograd gave them."""
+"""Operators that a model defines in Python (torch.library.custom_op). The training binary has no Python, so their
+implementation and the backward of register_autograd become part of the program."""
 
 import contextlib
 
@@ -19,13 +19,13 @@ def _find_remedy(definition):
 
 
 def _find_definition(operator):
-    """What custom_op made; None for other operators, and for those that write to an argument."""
+    """Returns the definition of an operator of custom_op; None for other operators, and if it writes to an argument."""
     definition = OPDEFS.get(getattr(operator, "_name", "").partition(".")[0])
     return None if definition is None or operator._schema.is_mutable else definition
 
 
 def _as_function(operator, definition, options):
-    """A torch.autograd.Function of its positional arguments, with these keyword-only ones."""
+    """Returns a torch.autograd.Function of the positional arguments; `options` are the keyword-only arguments."""
 
     def forward(ctx, *arguments):
         results = definition._init_fn(*arguments, **options)
@@ -47,7 +47,7 @@ def _as_function(operator, definition, options):
 
 @contextlib.contextmanager
 def traced(recorder):
-    """While torch exports, such operators are recorded as Functions are."""
+    """In this context operators that are defined in Python are recorded like Functions."""
     call = proxy_tensor.proxy_call
 
     def call_or_record(mode, operator, pre_dispatch, args, kwargs):
