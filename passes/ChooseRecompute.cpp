@@ -163,7 +163,7 @@ LogicalResult ChooseRecomputePass::checkOffload(bool hasCap, bool isDecided, int
   return getOperation().emitError(offload == OffloadPolicy::Auto ? "offload-optimizer"
                                                                  : "offload-activations")
          << "=auto decides nothing on " << numRanks << " ranks with " << (hasCap ? "a" : "no")
-         << " memory-cap; say all or none";
+         << " memory-cap; expected all or none";
 }
 
 void ChooseRecomputePass::runOnOperation() {

@@ -231,7 +231,7 @@ struct OffloadActivationsPass : public fsdp::impl::OffloadActivationsBase<Offloa
       return signalPassFailure();
     if (activations == OffloadPolicy::Auto) {
       module.emitError("offload-activations=auto needs a search: schedule=auto or asap, several "
-                       "ranks and a memory-cap; say all or none");
+                       "ranks and a memory-cap; expected all or none");
       return signalPassFailure();
     }
     FailureOr<RecomputeBlocks> blocks =

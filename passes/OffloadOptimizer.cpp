@@ -58,7 +58,7 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
       return signalPassFailure();
     if (offload == OffloadPolicy::Auto) {
       module.emitError("offload-optimizer=auto needs a search: schedule=auto or asap, several "
-                       "ranks and a memory-cap; say all or none");
+                       "ranks and a memory-cap; expected all or none");
       return signalPassFailure();
     }
     int64_t numOffloaded = 0, numStates = 0;

@@ -154,9 +154,9 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   if (std::optional<std::string> why = explainUnusedTransport(o.transport, o.schedule))
     return emitError("transport " + *why);
   if (o.fusion.hasValue() && o.upTo == ModulePhase::Sharded)
-    return emitError("fusion is of scheduled modules, but up-to is sharded");
+    return emitError("fusion needs a scheduled module, but up-to is sharded");
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)
-    return emitError("report is of scheduled modules, but up-to is sharded");
+    return emitError("report needs a scheduled module, but up-to is sharded");
   bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),
                     o.device.hasValue(),        o.profile.hasValue(),      o.network.hasValue(),
                     o.computeJitter.hasValue(), o.networkJitter.hasValue()};

@@ -38,7 +38,7 @@ private:
 LogicalResult Checker::checkPart(ShardNormOp part) {
   if (part.getResult().hasOneUse() && isa<PartialNormOp>(*part.getResult().getUsers().begin()))
     return success();
-  return fail(part, "is no part of the gradients' norm, or more than one", nullptr, "");
+  return fail(part, "is not an operand of the gradients' norm, or more than once", nullptr, "");
 }
 
 /// The norm reads the gradients of all updates, each once.

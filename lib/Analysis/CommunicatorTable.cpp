@@ -18,7 +18,7 @@ FailureOr<Meeting> fsdp::getMeeting(CollectiveOpInterface start, MeshOp mesh) {
   for (auto [axis, size] : llvm::reverse(llvm::zip_equal(mesh.getAxes(), sizes))) {
     if (llvm::is_contained(axes, cast<StringAttr>(axis).getValue())) {
       if (hasEnded)
-        return start.emitError("meets along axes that are no neighbours of the mesh");
+        return start.emitError("communicates over axes that are not adjacent in the mesh");
       hasBegun = true;
       meeting.ranks *= size;
     } else if (hasBegun) {

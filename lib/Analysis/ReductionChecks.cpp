@@ -137,7 +137,7 @@ LogicalResult Checker::checkRounding(FlatSymbolRefAttr name, ValueRange gradient
       if (Value added = skipCopies(sum.getGradient()); getUnrounded(group, added) != added)
         return fail(sum,
                     "S4: a gradient of group @" + name.getValue() +
-                        " is rounded before it is added to others; their sum is",
+                        " is rounded before the addition; only the sum is rounded",
                     added.getDefiningOp(), "rounded here");
   return success();
 }
@@ -180,8 +180,9 @@ LogicalResult Checker::visit(AccumulateOp sum) {
                         : isGradient(sum.getSum());
   if (isOwn && sum.getSum().hasOneUse())
     return success();
-  return fail(sum, "S4: a gradient is added to what is no gradient, or is used elsewhere", source,
-              "the value is made here");
+  return fail(sum,
+              "S4: the target of an addition of gradients is not a gradient, or is used elsewhere",
+              source, "the value is made here");
 }
 
 /// A hook takes the result of one reduction, before any cast or addition. It writes in place, so no
@@ -191,8 +192,9 @@ LogicalResult Checker::visit(AllReduceHookOp hook) {
   std::string name = "group @" + hook.getSource().getType().getGroup().getValue().str();
   auto inStep = cast<StepOpInterface>(source);
   if (inStep.getRole() != StepRole::CollectiveWait && inStep.getPacked().empty())
-    return fail(hook, "S4: the hook of " + name + " is called on what is not a reduction's result",
-                source, "made here");
+    return fail(
+        hook, "S4: the hook of " + name + " is called on a tensor that is not a reduction's result",
+        source, "made here");
   if (hook.getSource().hasOneUse())
     return success();
   return fail(hook, "S4: the hook of " + name + " writes to a gradient that is used elsewhere",
@@ -234,7 +236,8 @@ LogicalResult Checker::visit(AllReduceStartOp start) {
     return fail(start, "S5: " + name + " is reduced over replicas on a mesh without",
                 step.getMesh(op), "the mesh is declared here");
   if (isa<ShardType>(start.getSource().getType()) && !isGradient(start.getSource()))
-    return fail(start, "S4: what is no gradient of " + name + " is reduced over the replicas",
+    return fail(start,
+                "S4: a tensor that is no gradient of " + name + " is reduced over the replicas",
                 start.getSource().getDefiningOp(), "it is made here");
   if (isa<ShardType>(start.getSource().getType()) && !start.getSource().hasOneUse())
     return fail(start, "S4: the gradients of " + name + " are reduced in place, but used elsewhere",
@@ -269,11 +272,12 @@ LogicalResult Checker::checkReduced(UpdateOp update) {
   GroupOp group = lookup(update.getTargetAttr());
   for (const ReducedPart &part : parts)
     if (!part.reduction || part.isAcross != isReplicated(group))
-      return fail(update,
-                  "S4: " + name +
-                      " is updated with what is not its gradient's average over all ranks (" +
-                      Twine(step.getWorldSize()) + ")",
-                  part.source, "made here");
+      return fail(
+          update,
+          "S4: " + name +
+              " is updated with a value that is not its gradient's average over all ranks (" +
+              Twine(step.getWorldSize()) + ")",
+          part.source, "made here");
   for (const ReducedPart &part : parts)
     if (group.getAllReduceHook() && !part.isHooked)
       return fail(update,
@@ -322,7 +326,8 @@ LogicalResult Checker::visit(UpdateOp update) {
 LogicalResult Checker::visit(GradOp grad) {
   return fail(grad,
               "S5: the gradient of parameter @" + grad.getParam() +
-                  " is said by itself; a sharded step reduces or packs those of its group",
+                  " is declared outside of its group; a sharded step reduces or packs the "
+                  "gradients of a group",
               nullptr, "");
 }
 

@@ -54,7 +54,8 @@ static LogicalResult checkStreams(Step &step) {
              << ", expected " << stringifyStream(expected) << "; run fsdp-assign-streams";
     if (start.getTransport() == Transport::Auto)
       return start.emitError("D2: ")
-             << describe(start) << " goes by auto, expected what a schedule has decided";
+             << describe(start)
+             << " has transport auto, expected the transport that the schedule decided";
   }
   return success();
 }

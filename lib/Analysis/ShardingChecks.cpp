@@ -110,7 +110,8 @@ LogicalResult Checker::visit(EncodeOp encode) {
   GroupState &state = getState(group);
   std::string name = "group @" + group.getValue().str();
   if (!encode.getSource().getDefiningOp<ShardOp>())
-    return fail(encode, "S2: what is encoded for the gathers of " + name + " is not its shard",
+    return fail(encode,
+                "S2: the tensor that is encoded for the gathers of " + name + " is not its shard",
                 encode.getSource().getDefiningOp(), "made here");
   if (state.encode)
     return fail(encode, "S2: the shard of " + name + " is encoded twice", state.encode,
@@ -136,7 +137,8 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
     return fail(start, "S2: " + name + " is gathered after its update", state.update,
                 "updated here");
   if (!isa_and_nonnull<ShardOp, ChunkOp, EncodeOp>(start.getShard().getDefiningOp()))
-    return fail(start, "S2: " + name + " is gathered from what is not its shard of parameters",
+    return fail(start,
+                "S2: " + name + " is gathered from a value that is not its shard of parameters",
                 start.getShard().getDefiningOp(), "made here");
   state.gather = start;
   gathers[start.getHandle()].start = start;
@@ -234,8 +236,8 @@ LogicalResult Checker::visit(StoreStartOp start) {
       isa_and_nonnull<LaunchOp>(maker) || (call && !(call.isView() && !call.getOperands().empty()));
   if (isMade || isa<ShardType>(stored.getType()))
     return success();
-  return fail(start, "S2: what is stored on the host is no result of an operator of its own", maker,
-              "made here");
+  return fail(start, "S2: a value that is stored on the host is not the result of an operator",
+              maker, "made here");
 }
 
 /// A group that is still gathered was not updated: updates require the reshard.

@@ -19,7 +19,7 @@ LogicalResult fsdp::checkOwnDtype(Operation *op, Value value, ParamOp param) {
     return success();
   InFlightDiagnostic diag = op->emitError("S7: parameter @")
                             << param.getSymName() << " is " << got << " here, expected " << expected
-                            << ": what lies whole on a rank is not gathered";
+                            << ": a parameter that is whole on each rank is not gathered";
   diag.attachNote(param.getLoc()) << "the parameter is declared here";
   return diag;
 }

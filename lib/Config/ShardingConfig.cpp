@@ -46,7 +46,7 @@ template <> struct MappingTraits<MixedPrecision> {
   static void mapping(IO &io, MixedPrecision &policy) {
     for (StringRef key : {"output_dtype", "cast_forward_inputs"})
       if (is_contained(io.keys(), key)) {
-        fail(io, key + " of FSDP2's MixedPrecisionPolicy is a part of what the model computes: "
+        fail(io, key + " of FSDP2's MixedPrecisionPolicy changes what the model computes: "
                        "export it with fsdpc.export(..., mixed_precision=...)");
         return;
       }

@@ -50,19 +50,19 @@ Flight RanksInterpreter::land(mlir::Value handle, Operation *wait) {
   auto found = flights.find(handle);
   if (found == flights.end())
     throw std::runtime_error("'" + wait->getName().getStringRef().str() +
-                             "' waits for what has not started or has ended");
+                             "' waits for a transfer that has not started or has ended");
   Flight flight = std::move(found->second);
   flights.erase(found);
   for (const auto &inputs : flight.inputs)
     for (const Flight::Input &input : inputs)
       if (!haveEqualBits(input.live, input.atStart))
-        throw std::runtime_error("what " + describeStart(flight.start) +
-                                 " reads is changed before its wait");
+        throw std::runtime_error("an input of " + describeStart(flight.start) +
+                                 " is changed before its wait");
   for (auto &outputs : flight.outputs)
     for (Flight::Output &output : outputs) {
       if (!isPoisoned(output.place))
-        throw std::runtime_error("the place of what " + describeStart(flight.start) +
-                                 " yields is written before its wait");
+        throw std::runtime_error("the result of " + describeStart(flight.start) +
+                                 " is written before its wait");
       output.place.copy_(output.result);
     }
   return flight;
@@ -272,7 +272,8 @@ void RanksInterpreter::visit(AllReduceStartOp start) {
   if (isa<HandleType>(source.getType())) {
     auto before = passedOn.find(source);
     if (before == passedOn.end())
-      throw std::runtime_error(describeStart(start) + " goes on with what no reduction left to it");
+      throw std::runtime_error(describeStart(start) +
+                               " continues a reduction that passed nothing on");
     for (auto [outputs, output] : llvm::zip_equal(flight.outputs, before->second))
       outputs.push_back(output);
     passedOn.erase(before);

@@ -112,8 +112,8 @@ void RanksInterpreter::checkConstantsAndInputs() {
   for (auto &[value, tensors] : fixed)
     for (auto [rank, tensor] : llvm::zip_equal(ranks, tensors))
       if (!haveEqualBits(rank.values.lookup(value), tensor))
-        throw std::runtime_error("the step overwrites what " + describeUser(value.getDefiningOp()) +
-                                 " yields");
+        throw std::runtime_error("the step overwrites the result of " +
+                                 describeUser(value.getDefiningOp()));
 }
 
 //===----------------------------------------------------------------------===//

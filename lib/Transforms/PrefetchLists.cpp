@@ -72,7 +72,7 @@ FailureOr<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targe
       return !other.isFrozenPart && llvm::is_contained(other.modules, module);
     });
     if (served == asked.end())
-      return fail(module, "which no group stands for");
+      return fail(module, "which is no module of a group");
     unsigned target = served - asked.begin();
     if (target == group)
       return fail(module, "its own");

@@ -147,8 +147,9 @@ llvm::Error Replacement::replaceGroups(OptimizerOp optimizer) {
     if (!members)
       return members.takeError();
     if (members->empty())
-      return fail(rule.place, "the entry takes no parameter: those that it names belong to entries "
-                              "before it, or have more than max_dims dimensions");
+      return fail(rule.place,
+                  "the entry takes no parameter: the parameters that it names belong to "
+                  "earlier entries, or have more than max_dims dimensions");
     OptimizerGroupOp::create(builder, optimizer.getLoc(), builder.getArrayAttr(*members),
                              real(rule.lr), real(rule.weightDecay),
                              rule.betas ? builder.getDenseF64ArrayAttr(*rule.betas)

@@ -332,7 +332,7 @@ class Configuration:
             messages.append("which has no parameters of its own")
         named = self.prefetched("forward_prefetch") + self.prefetched("backward_prefetch")
         if not all(self.own_parameters(group) for group in named):
-            messages.append("which no group stands for")
+            messages.append("which is no module of a group")
         return messages
 
     def may_be_dropped(self):

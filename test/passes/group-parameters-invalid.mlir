@@ -158,7 +158,7 @@ optimizer: {name: adamw, momentum: 0.9}
 //--- dtype.yaml
 mixed_precision: {param_dtype: half}
 
-# OUTPUT: {{.*}}output.yaml:1:{{.*}}: error: output_dtype of FSDP2's MixedPrecisionPolicy is a part of what the model computes: export it with fsdpc.export(..., mixed_precision=...)
+# OUTPUT: {{.*}}output.yaml:1:{{.*}}: error: output_dtype of FSDP2's MixedPrecisionPolicy changes what the model computes: export it with fsdpc.export(..., mixed_precision=...)
 //--- output.yaml
 mixed_precision: {param_dtype: bfloat16, output_dtype: float32}
 

@@ -72,8 +72,8 @@
 // UNREAD: S2: what the copy of an activation brings to the host is never fetched
 // OTHER: S2: what the copy of an activation brings to the host is fetched twice
 // What is gathered is released, and what is read is overwritten, while a copy would read it.
-// GATHERED: S2: what is stored on the host is no result of an operator of its own
-// VIEW: S2: what is stored on the host is no result of an operator of its own
+// GATHERED: S2: a value that is stored on the host is not the result of an operator
+// VIEW: S2: a value that is stored on the host is not the result of an operator
 // A mark of a block of which nothing can wait is taken back, and why is said.
 // TAKENBACK: fsdp.group @l.1 {{.*}} reshard_after_forward true decisions [#fsdp.decision<activations, "nothing of its forward waits long enough for its backward">
 // OTHERS: S9: the step computes something else than what was captured
@@ -81,7 +81,7 @@
 // NOWHERE: P1: has a buffer without an arena offset
 // AGAINST: group @l.1 asks for offload_activations false, but its activations are said to be on the host, and no decision says why
 // OPEN: @l.0 asks for offload_activations, but its activations stay in the arena; run fsdp-offload-activations
-// AUTO: error: offload-activations=auto needs a search: schedule=auto or asap, several ranks and a memory-cap; say all or none
+// AUTO: error: offload-activations=auto needs a search: schedule=auto or asap, several ranks and a memory-cap; expected all or none
 // PHASE: fsdp-offload-activations takes a module of phase sharded, got planned
 
 //--- sharded.mlir

@@ -60,7 +60,7 @@
 // ALONE-NOT: fsdp.store.start
 
 // TYPE: S8: has norm 1, but the optimizer clips by norm 2
-// UNUSED: S8: is no part of the gradients' norm, or more than one
+// UNUSED: S8: is not an operand of the gradients' norm, or more than once
 // TWICE: S8: the norm counts one gradient twice
 // NEVER: S2: the copy of a gradient is never waited for
 // OVERLAP: P5: the copy of a gradient of layers.0 at bytes [0, 64) of the host's arena overlaps the shard of @layers.0

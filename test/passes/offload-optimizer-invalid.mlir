@@ -1,7 +1,7 @@
 // RUN: fsdp-opt %s --split-input-file --verify-diagnostics --fsdp-offload-optimizer=offload=all
 // RUN: not fsdp-opt %s --split-input-file --fsdp-offload-optimizer=offload=auto 2>&1 | FileCheck %s
 
-// CHECK: error: offload-optimizer=auto needs a search: schedule=auto or asap, several ranks and a memory-cap; say all or none
+// CHECK: error: offload-optimizer=auto needs a search: schedule=auto or asap, several ranks and a memory-cap; expected all or none
 
 // An optimizer without state has nothing to offload.
 // expected-error @below {{the optimizer keeps no state that could be offloaded}}

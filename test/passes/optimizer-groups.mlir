@@ -53,7 +53,7 @@ optimizer:
     - {parameters: ["**.head"], lr: 1.0e-4, betas: [0.5, 0.9], eps: 0.25}
     - {parameters: ["layers.**", "wte"], lr: 0.5}
 
-# EMPTIED: emptied.yaml:2:{{.*}}: error: the entry takes no parameter: those that it names belong to entries before it, or have more than max_dims dimensions
+# EMPTIED: emptied.yaml:2:{{.*}}: error: the entry takes no parameter: the parameters that it names belong to earlier entries, or have more than max_dims dimensions
 //--- emptied.yaml
 optimizer: {groups: [{parameters: ["**"], lr: 0.1},
                      {parameters: ["layers.**"], lr: 0.5}]}

@@ -47,7 +47,7 @@
 // CUDA: fsdp.kernel {{.*}} fast {
 // EXACT: fsdp.kernel {{.*}} exact {
 // CUDA-FITS: yes, in {{.*}}, by recompute cheap:
-// SHARDED: fusion is of scheduled modules, but up-to is sharded
+// SHARDED: fusion needs a scheduled module, but up-to is sharded
 
 !m = tensor<64x64xf32>
 !h = tensor<256x64xf32>

@@ -418,7 +418,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{D2: 'fsdp.all_gather.start' of group @l goes by auto, expected what a schedule has decided}}
+    // expected-error@below {{D2: 'fsdp.all_gather.start' of group @l has transport auto, expected the transport that the schedule decided}}
     %u = fsdp.all_gather.start %s over ["dp"] fwd on gather by auto : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s

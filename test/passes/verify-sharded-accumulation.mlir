@@ -101,7 +101,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
     %r0 = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : !v
     %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: a gradient is added to what is no gradient, or is used elsewhere}}
+    // expected-error@below {{S4: the target of an addition of gradients is not a gradient, or is used elsewhere}}
     %e = fsdp.accumulate %s, %d0 : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
     return %loss : !s
   }
@@ -131,7 +131,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
     %r1 = fsdp.reduce_scatter.start @l(%h) over ["dp"] avg bwd on compute : !v
     %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: a gradient is added to what is no gradient, or is used elsewhere}}
+    // expected-error@below {{S4: the target of an addition of gradients is not a gradient, or is used elsewhere}}
     %e = fsdp.accumulate %d0, %d1 : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
     fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
@@ -248,7 +248,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %h = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!v) -> !s
-    // expected-error@below {{S4: what is no gradient of group @l is reduced over the replicas}}
+    // expected-error@below {{S4: a tensor that is no gradient of group @l is reduced over the replicas}}
     %a = fsdp.all_reduce.start %s over ["replicate"] avg bwd on compute : !fsdp.shard<@l, f32>
     %d = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
     return %loss : !s
@@ -279,7 +279,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     // expected-note@below {{rounded here}}
     %hr = aten.call "_to_copy.default"(%h, bf16, none, none, none, false, none) bwd in "l" microbatch 1 : (!v) -> !h
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
-    // expected-error@below {{S4: a gradient of group @l is rounded before it is added to others; their sum is}}
+    // expected-error@below {{S4: a gradient of group @l is rounded before the addition; only the sum is rounded}}
     %e = fsdp.accumulate %gr, %hr : !h, !h
     %r = fsdp.reduce_scatter.start @l(%e) over ["dp"] avg bwd on compute : !h
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, bf16>
@@ -313,7 +313,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %hr = aten.call "_to_copy.default"(%h, bf16, none, none, none, false, none) bwd in "l" microbatch 1 : (!v) -> !h
     %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
     %hc = aten.call "clone.default"(%hr, none) bwd in "l" microbatch 1 : (!h) -> !h
-    // expected-error@below {{S4: a gradient of group @l is rounded before it is added to others; their sum is}}
+    // expected-error@below {{S4: a gradient of group @l is rounded before the addition; only the sum is rounded}}
     %e = fsdp.accumulate %gr, %hc : !h, !h
     %r = fsdp.reduce_scatter.start @l(%e) over ["dp"] avg bwd on compute : !h
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, bf16>

@@ -49,7 +49,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     // expected-note@below {{made here}}
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{S2: what is encoded for the gathers of group @l is not its shard}}
+    // expected-error@below {{S2: the tensor that is encoded for the gathers of group @l is not its shard}}
     %q = fsdp.encode %d : !fsdp.shard<@l, f32> to !fsdp.shard<@l, ui8>
     %u = fsdp.all_gather.start %q over ["dp"] fwd on compute : !fsdp.shard<@l, ui8>
     %w = fsdp.all_gather.wait %u : !m
@@ -147,7 +147,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     // expected-note@below {{made here}}
     %h = fsdp.all_reduce_hook %d : !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: the hook of group @l is called on what is not a reduction's result}}
+    // expected-error@below {{S4: the hook of group @l is called on a tensor that is not a reduction's result}}
     %h2 = fsdp.all_reduce_hook %h : !fsdp.shard<@l, f32>
     fsdp.update @l with %h2 step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
@@ -214,7 +214,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     %d2 = fsdp.reduce_scatter.wait %r2 : !fsdp.shard<@l, f32>
     // expected-note@below {{made here}}
     %a = fsdp.accumulate %d, %d2 : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: the hook of group @l is called on what is not a reduction's result}}
+    // expected-error@below {{S4: the hook of group @l is called on a tensor that is not a reduction's result}}
     %h = fsdp.all_reduce_hook %a : !fsdp.shard<@l, f32>
     fsdp.update @l with %h step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s

@@ -280,7 +280,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (2)}}
+    // expected-error@below {{S4: group @l is updated with a value that is not its gradient's average over all ranks (2)}}
     fsdp.update @l with %s step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
@@ -349,7 +349,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{S5: the gradient of parameter @w is said by itself; a sharded step reduces or packs those of its group}}
+    // expected-error@below {{S5: the gradient of parameter @w is declared outside of its group; a sharded step reduces or packs the gradients of a group}}
     fsdp.grad @w, %x : !m
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>

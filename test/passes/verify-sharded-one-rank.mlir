@@ -138,7 +138,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     // expected-note@below {{made here}}
     %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (1)}}
+    // expected-error@below {{S4: group @l is updated with a value that is not its gradient's average over all ranks (1)}}
     fsdp.update @l with %s step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
@@ -159,7 +159,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': what lies whole on a rank is not gathered}}
+    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': a parameter that is whole on each rank is not gathered}}
     %w = fsdp.read @w : tensor<4x4xbf16>
     %loss = aten.call "sum.default"(%w, f32) fwd in "l" : (tensor<4x4xbf16>) -> !s
     %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>

@@ -41,7 +41,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     // expected-note@below {{made here}}
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
-    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (4)}}
+    // expected-error@below {{S4: group @l is updated with a value that is not its gradient's average over all ranks (4)}}
     fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
     return %loss : !s
@@ -66,7 +66,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
     // expected-note@below {{made here}}
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (4)}}
+    // expected-error@below {{S4: group @l is updated with a value that is not its gradient's average over all ranks (4)}}
     fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
@@ -244,7 +244,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
-    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (4)}}
+    // expected-error@below {{S4: group @l is updated with a value that is not its gradient's average over all ranks (4)}}
     fsdp.update @l with %s step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }

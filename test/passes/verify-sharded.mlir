@@ -357,7 +357,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     // expected-note@below {{made here}}
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{S2: group @l is gathered from what is not its shard of parameters}}
+    // expected-error@below {{S2: group @l is gathered from a value that is not its shard of parameters}}
     %u = fsdp.all_gather.start %d over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     fsdp.reshard %u fwd

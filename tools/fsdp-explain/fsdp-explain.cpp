@@ -150,7 +150,7 @@ int main(int argc, char **argv) {
   if (*log)
     for (const CLI::Option *other : app.get_options())
       if (*other && other != log && other->get_name() != "INPUT")
-        return fail(llvm::createStringError("--log-decisions stands alone, but " +
+        return fail(llvm::createStringError("--log-decisions takes no other option, but " +
                                             other->get_name() + " is given"));
   return run(options);
 }

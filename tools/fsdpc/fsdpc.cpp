@@ -43,7 +43,7 @@ static std::optional<std::string> findEqualRanks(ArrayRef<std::vector<fsdp::Plan
       if (unsigned ranks = programs[i].front().header.world_size;
           ranks == programs[j].front().header.world_size)
         return "--mesh " + options.meshes[j] + " and --mesh " + options.meshes[i] + " both have " +
-               std::to_string(ranks) + " ranks: a run is of the mesh with as many as it has";
+               std::to_string(ranks) + " ranks; a run takes the mesh that has its number of ranks";
   return std::nullopt;
 }
 
