@@ -31,10 +31,10 @@ struct FusionCounts {
   int64_t wideProducts = 0;
   // Bytes moved by all operators but matrix products and attention.
   int64_t bytesBefore = 0, bytesAfter = 0;
-  struct Mover {
+  struct Traffic {
     int64_t times = 0, bytes = 0;
   };
-  llvm::MapVector<StringAttr, Mover> movers; // after fusion: kernels and the remaining operators
+  llvm::MapVector<StringAttr, Traffic> traffic; // after fusion: kernels and the remaining operators
 };
 
 /// Fuses the calls of one step.
@@ -201,11 +201,11 @@ void Fuser::order(ArrayRef<Launch> launches) {
 
 int64_t Fuser::countTraffic() {
   int64_t sum = 0;
-  counts.movers.clear();
+  counts.traffic.clear();
   auto note = [&](StringAttr name, int64_t bytes) {
-    FusionCounts::Mover &mover = counts.movers[name];
-    ++mover.times;
-    mover.bytes += bytes;
+    FusionCounts::Traffic &own = counts.traffic[name];
+    ++own.times;
+    own.bytes += bytes;
     sum += bytes;
   };
   for (Operation &op : step.getBody().front()) {
@@ -275,9 +275,9 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         counts.wideProducts += own.wideProducts;
         counts.bytesBefore += own.bytesBefore;
         counts.bytesAfter += own.bytesAfter;
-        for (auto [name, mover] : own.movers) {
-          counts.movers[name].times += mover.times;
-          counts.movers[name].bytes += mover.bytes;
+        for (auto [name, traffic] : own.traffic) {
+          counts.traffic[name].times += traffic.times;
+          counts.traffic[name].bytes += traffic.bytes;
         }
       }
     if (unfused && !fitsCap(getOperation()) && fitsCap(*unfused))
@@ -289,14 +289,14 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         << remark::metric("WideProducts", counts.wideProducts)
         << remark::metric("ElementwiseBytesBefore", counts.bytesBefore)
         << remark::metric("ElementwiseBytesAfter", counts.bytesAfter);
-    auto movers = counts.movers.takeVector();
-    llvm::stable_sort(movers,
+    auto sorted = counts.traffic.takeVector();
+    llvm::stable_sort(sorted,
                       [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
-    for (auto [name, mover] : movers)
+    for (auto [name, traffic] : sorted)
       remark::analysis(getOperation().getLoc(),
                        remark::RemarkOpts::name("traffic").category(DEBUG_TYPE))
-          << remark::metric("Mover", name.getValue()) << remark::metric("Times", mover.times)
-          << remark::metric("Bytes", mover.bytes);
+          << remark::metric("Operator", name.getValue()) << remark::metric("Times", traffic.times)
+          << remark::metric("Bytes", traffic.bytes);
   }
 };
 } // namespace

@@ -51,7 +51,7 @@ private:
     return {Ladder(ladder.take_front(count)), offload, RecomputeReason::Memory};
   }
   std::optional<size_t> findFewestSteps(ArrayRef<RecomputeStep> ladder, size_t low) const;
-  void takeBack(Candidate &candidate, size_t low) const;
+  void undoSteps(Candidate &candidate, size_t low) const;
   std::optional<Prediction> predictFewest(ArrayRef<RecomputeStep> ladder, size_t low) const;
   std::optional<Prediction> predictLessThanCheap(ArrayRef<RecomputeStep> ladder,
                                                  double cheapNs) const;
@@ -83,7 +83,7 @@ std::optional<size_t> CandidateSearch::findFewestSteps(ArrayRef<RecomputeStep> l
 
 /// Undoes steps that are not needed, since the last step may save more than was missing: steps
 /// after the first `low`, the most expensive ones first.
-void CandidateSearch::takeBack(Candidate &candidate, size_t low) const {
+void CandidateSearch::undoSteps(Candidate &candidate, size_t low) const {
   // Each try computes a peak. Blocks are often equal: if one step cannot be undone, the same step
   // of another block cannot either, so a few failures end the search.
   constexpr unsigned kFailures = 3;
@@ -113,7 +113,7 @@ std::optional<Prediction> CandidateSearch::predictFewest(ArrayRef<RecomputeStep>
   if (!fewest)
     return std::nullopt;
   Candidate candidate = climb(ladder, *fewest);
-  takeBack(candidate, low);
+  undoSteps(candidate, low);
   if (std::optional<Prediction> found = predictor.predict(candidate))
     return found;
   for (size_t count : {*fewest, (*fewest + ladder.size()) / 2, ladder.size()}) {

@@ -182,7 +182,7 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, `WideProducts`,
     and the bytes that all operators except matrix products and attention read and write:
     `ElementwiseBytesBefore`, `ElementwiseBytesAfter`. Then, for each kernel and each such operator
-    outside of kernels, sorted by bytes: `Mover`, `Times` and `Bytes`.
+    outside of kernels, sorted by bytes: `Operator`, `Times` and `Bytes`.
 
     A sharded module is fused before the search for a schedule: its kernels stay between the first and
     the last operation that need a group, and the search moves the starts of collectives among them

@@ -195,10 +195,10 @@ LogicalResult Checker::enterPacked(StepOpInterface op) {
   if (!sink)
     return missingOffset(op);
   const GroupInfo &group = *sink->group;
-  if (std::optional<unsigned> param = uses.getSpoiled(op)) {
-    ParamOp spoiled = group.params[*param];
+  if (std::optional<unsigned> param = uses.getOverwritten(op)) {
+    ParamOp overwritten = group.params[*param];
     return op.emitOpError("P4: writes to the gradient of @")
-           << spoiled.getSymName() << ", which is read later";
+           << overwritten.getSymName() << ", which is read later";
   }
   std::string name = "the gradients of @" + group.getName().getValue().str();
   if (!group.isFlat())

@@ -89,7 +89,7 @@ void PlannedUses::keepPlacedGradients(mlir::Block &body) {
       if (isPlaced(*sink, param, gradient)) {
         int64_t &last = lastUse[storage.lookup(gradient)];
         if (last > static_cast<int64_t>(position) && overwritesPacked(&op))
-          spoiled.try_emplace(&op, param);
+          overwritten.try_emplace(&op, param);
         last = std::max(last, sink->end);
       }
   }

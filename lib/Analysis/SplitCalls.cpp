@@ -38,11 +38,11 @@ bool fsdp::isLossOfRows(CallOp call) {
 /// as blocks run at once. A chunk has enough rows for its sum to be small beside the tensor, and
 /// few enough for a sequential sum.
 static int64_t chooseChunks(int64_t rows, int64_t columns) {
-  constexpr int64_t kNumbersAtOnce = 1 << 20, kBlocksAtOnce = 128, kLeastRows = 8, kMostRows = 64,
+  constexpr int64_t kElementsAtOnce = 1 << 20, kBlocksAtOnce = 128, kLeastRows = 8, kMostRows = 64,
                     kLeastColumns = 32;
   if (columns < kLeastColumns)
     return 0;
-  const int64_t most = std::max({kNumbersAtOnce / columns, kBlocksAtOnce, rows / kMostRows});
+  const int64_t most = std::max({kElementsAtOnce / columns, kBlocksAtOnce, rows / kMostRows});
   for (int64_t chunks = std::min(most, rows / kLeastRows); chunks > most / 2; --chunks)
     if (rows % chunks == 0)
       return chunks;
@@ -295,19 +295,19 @@ SplitCall Splitter::splitColumns(const SumOfColumns &sum) {
 }
 
 SplitCall Splitter::splitNorm(const Norm &norm) {
-  constexpr unsigned kNumbers = 0, kWeight = 1, kBias = 2;
-  RankedTensorType type = getType(call.getOperand(kNumbers));
+  constexpr unsigned kInput = 0, kWeight = 1, kBias = 2;
+  RankedTensorType type = getType(call.getOperand(kInput));
   const RankedTensorType whole = type.clone(builder.getF32Type());
   SmallVector<unsigned> ofRow;
-  unsigned moved = addCast(kNumbers, type, builder.getF32Type());
+  unsigned centered = addCast(kInput, type, builder.getF32Type());
   if (!norm.isRms) {
-    ofRow.push_back(addMean(moved, whole));
-    moved = addOf("sub.Tensor", moved, ofRow.back(), whole);
+    ofRow.push_back(addMean(centered, whole));
+    centered = addOf("sub.Tensor", centered, ofRow.back(), whole);
   }
-  unsigned variance = addMean(addOf("mul.Tensor", moved, moved, whole), whole);
+  unsigned variance = addMean(addOf("mul.Tensor", centered, centered, whole), whole);
   variance = add("add.Scalar", variance, {nullptr, norm.epsilon, integer(1)}, ofRows(whole));
   ofRow.push_back(add("rsqrt.default", variance, {nullptr}, ofRows(whole)));
-  unsigned result = addOf("mul.Tensor", moved, ofRow.back(), whole);
+  unsigned result = addOf("mul.Tensor", centered, ofRow.back(), whole);
   if (norm.hasWeight)
     result = addOf("mul.Tensor", result, kWeight, whole);
   if (norm.hasBias)
@@ -323,13 +323,13 @@ SplitCall Splitter::splitNorm(const Norm &norm) {
 }
 
 SplitCall Splitter::splitNormBackward(const Norm &norm) {
-  constexpr unsigned kGradient = 0, kNumbers = 1, kMean = 2; // the mean only of a layer norm
+  constexpr unsigned kGradient = 0, kInput = 1, kMean = 2; // the mean only of a layer norm
   const unsigned rstd = norm.isRms ? 2 : 3, weight = rstd + 1;
   Type f32 = builder.getF32Type();
-  RankedTensorType type = getType(call.getOperand(kNumbers));
+  RankedTensorType type = getType(call.getOperand(kInput));
   const RankedTensorType whole = type.clone(f32);
   unsigned gradient = addCast(kGradient, getType(call.getOperand(kGradient)), f32);
-  unsigned normalized = addCast(kNumbers, type, f32);
+  unsigned normalized = addCast(kInput, type, f32);
   if (!norm.isRms)
     normalized = addOf("sub.Tensor", normalized, kMean, whole);
   normalized = addOf("mul.Tensor", normalized, rstd, whole);

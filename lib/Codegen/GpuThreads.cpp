@@ -85,7 +85,7 @@ private:
   RowThreads threads;
   Value thread;          // i32: in the block
   Value threadOfRow;     // i64
-  unsigned meetings = 0; // barriers of the threads of a block
+  unsigned barriers = 0; // barriers of the threads of a block
   Value turn;            // i32: 0 and 1 alternately, for rows that a block computes one by one
   /// The thread's sums of columns, if it keeps them in registers, in the order in which rows add to
   /// them.
@@ -232,7 +232,7 @@ Value ThreadWriter::combineThreads(Combine kind, Value own) {
     builder.setInsertionPointToEnd(module.getBody());
     shared =
         LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
-                               (name + "_meeting" + Twine(meetings++)).str(), Attribute(),
+                               (name + "_meeting" + Twine(barriers++)).str(), Attribute(),
                                /*alignment=*/4, kSharedMemory);
   }
   Value base = LLVM::AddressOfOp::create(builder, loc, shared);
@@ -368,7 +368,7 @@ GpuGrid ThreadWriter::writeByRows() {
   });
   GpuGrid grid{(units + threads.rows - 1) / threads.rows, threads.rows * threads.ofRow};
   if (shape.getChunkRows() > 0)
-    grid.atOnce = std::max<int64_t>(1, kThreadsAtOnce / grid.threads);
+    grid.residentBlocks = std::max<int64_t>(1, kThreadsAtOnce / grid.threads);
   return grid;
 }
 

@@ -13,7 +13,7 @@ inline constexpr int64_t kWarp = 32;
 /// The launch: blocks, threads per block, and the blocks that should be resident on a
 /// multiprocessor at once.
 struct GpuGrid {
-  int64_t blocks = 1, threads = 1, atOnce = 1;
+  int64_t blocks = 1, threads = 1, residentBlocks = 1;
 };
 
 /// Adds a function `name` of the tensors' addresses to `module`. Each thread computes a few

@@ -64,7 +64,7 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
     GpuGrid grid = writeGpuThreads(kernel, *shape, entry.function, isNew ? *module : other.get());
     entry.blocks = grid.blocks;
     entry.threads = grid.threads;
-    entry.atOnce = grid.atOnce;
+    entry.residentBlocks = grid.residentBlocks;
   }
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code = lowerToLlvm(*module, llvmContext);
@@ -78,8 +78,8 @@ FailureOr<PtxKernels> fsdp::codegen::buildPtxKernels(ArrayRef<KernelOp> kernels,
     // Limits the registers of a thread to those of a block of this size.
     function->addFnAttr("nvvm.maxntid", std::to_string(kernel.threads));
     // Leaves registers for this many blocks at once.
-    if (kernel.atOnce > 1)
-      function->addFnAttr("nvvm.minctasm", std::to_string(kernel.atOnce));
+    if (kernel.residentBlocks > 1)
+      function->addFnAttr("nvvm.minctasm", std::to_string(kernel.residentBlocks));
   }
   optimize(*code, *machine);
   llvm::SmallVector<char, 0> text;

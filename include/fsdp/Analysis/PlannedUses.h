@@ -37,9 +37,9 @@ public:
   bool isPlaced(const GradientSink &sink, unsigned param, mlir::Value gradient) const;
   /// For an operation that packs gradients and overwrites the packed buffer: a parameter whose
   /// gradient lies in the buffer and is used later; none if there is no such parameter.
-  std::optional<unsigned> getSpoiled(mlir::Operation *op) const {
-    auto found = spoiled.find(op);
-    return found == spoiled.end() ? std::nullopt : std::optional(found->second);
+  std::optional<unsigned> getOverwritten(mlir::Operation *op) const {
+    auto found = overwritten.find(op);
+    return found == overwritten.end() ? std::nullopt : std::optional(found->second);
   }
 
 private:
@@ -51,7 +51,7 @@ private:
   int64_t end = 0;
   std::vector<int64_t> lastUse;                // by storage
   llvm::DenseMap<mlir::Value, int64_t> waitOf; // by handle
-  llvm::DenseMap<mlir::Operation *, unsigned> spoiled;
+  llvm::DenseMap<mlir::Operation *, unsigned> overwritten;
 };
 
 } // namespace fsdp

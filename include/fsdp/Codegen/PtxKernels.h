@@ -14,7 +14,7 @@ namespace fsdp::codegen {
 struct PtxKernel {
   std::string function;            // CpuKernel::code
   int64_t blocks = 1, threads = 1; // of a launch
-  int64_t atOnce = 1;              // resident blocks per multiprocessor that registers allow
+  int64_t residentBlocks = 1;      // per multiprocessor, as registers allow
 };
 
 struct PtxKernels {

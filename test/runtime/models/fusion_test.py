@@ -269,7 +269,7 @@ class Fusion(unittest.TestCase):
             self.assertEqual([name for name in moved[0] if name.startswith("fused")] == [], fusion == "off")
             remarks = self.run_tool(TOOLS / "fsdp-opt", self.folder / "captured.mlir", "--remarks-filter-analyse=fsdp-fuse",
                                     f"--fsdp-pipeline=mesh=dp=1 fusion={fusion}", "-o", "/dev/null").stderr  # fmt: skip
-            movers = re.findall(r"Bytes=(\d+), Mover=(\S+), Times=(\d+)", remarks)
+            movers = re.findall(r"Bytes=(\d+), Operator=(\S+), Times=(\d+)", remarks)
             self.assertEqual(movers == [], fusion == "off")
             if fusion == "off":
                 unfused = sum(moved[1].values())
