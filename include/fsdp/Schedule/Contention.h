@@ -22,7 +22,7 @@ struct Contention {
   double gathers = 1, reductions = 1;
   /// Beside several collectives by kernels; at least the factors beside one.
   double several = 1;
-  /// Beside one gather by copy engines; at most the factor beside a gather by kernels.
+  /// Beside a gather by copy engines and no other collective; at most `gathers`.
   double copyEngines = 1;
 
   /// Sets the same factor of computation for one collective by kernels and for several.

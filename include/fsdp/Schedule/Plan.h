@@ -33,8 +33,8 @@ struct ReductionBucket {
 struct Plan {
   /// By use: whether it reads the copy that the group's previous use left.
   std::vector<uint8_t> kept;
-  std::vector<GatherBucket> gathers;       // in the order of their lane; launches never decrease
-  std::vector<ReductionBucket> reductions; // likewise; launches and waits never decrease
+  std::vector<GatherBucket> gathers;       // in the order of their lane; launches ascend
+  std::vector<ReductionBucket> reductions; // likewise; launches and waits ascend
   /// True: reductions run on the gathers' lane although the problem has two lanes.
   bool shareLane = false;
   /// By use: whether it is gathered from the chunks that the group's previous use left. Empty: none
