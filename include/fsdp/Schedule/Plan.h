@@ -26,15 +26,15 @@ struct GatherBucket {
 struct ReductionBucket {
   std::vector<uint32_t> reductions; // in order of readiness
   uint32_t launch = 0;              // position; at least the last member's `ready`
-  uint32_t wait = 0;                // position; at least `launch`, at most the first member's update
+  uint32_t wait = 0;                // position in [`launch`, the first member's update]
   bool operator==(const ReductionBucket &) const = default;
 };
 
 struct Plan {
   /// By use: whether it reads the copy that the group's previous use left.
   std::vector<uint8_t> kept;
-  std::vector<GatherBucket> gathers;       // in the order of their lane; launches ascend
-  std::vector<ReductionBucket> reductions; // likewise; launches and waits ascend
+  std::vector<GatherBucket> gathers;       // in the order of their lane; launches do not decrease
+  std::vector<ReductionBucket> reductions; // likewise; launches and waits do not decrease
   /// True: reductions run on the gathers' lane although the problem has two lanes.
   bool shareLane = false;
   /// By use: whether it is gathered from the chunks that the group's previous use left. Empty: none

@@ -1,4 +1,4 @@
-//===- Simulate.h - How long a plan takes -------------------------*- C++ -*-===//
+//===- Simulate.h - The timeline of a plan ------------------------*- C++ -*-===//
 //
 // Event-driven simulation of a plan on one rank; all ranks are alike. The compute stream runs
 // operations in order. Before each operation it waits for the reductions whose waits are at this

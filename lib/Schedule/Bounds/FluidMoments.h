@@ -22,7 +22,7 @@ struct FluidSegment {
   Moment start;            // start of its first operation; equals `before` if no wait is possible
   Moment after;            // end of its last operation
   uint32_t dueGathers = 0; // gathers [0, dueGathers) have ended at `start`
-  uint32_t launchableGathers = 0; // gathers [launchableGathers, ...) start after `after`
+  uint32_t launchableGathers = 0; // later gathers cannot be launched by `after`
   uint32_t readyReductions = 0;   // reductions [0, readyReductions) can be launched
   uint32_t dueReductions = 0;     // the first so many by deadline have ended at `start`
   bool gathersBecomeDue = false, reductionsBecomeDue = false, reductionsGetReady = false;

@@ -1,8 +1,8 @@
 //===- LinearProgram.h - Linear programs, solved by HiGHS ----------*- C++ -*-===//
 //
 // Minimizes the sum of cost times column. The lower bound is recomputed from the solver's dual
-// prices. This gives a valid bound for any prices, so the bound depends neither on the solver's
-// result nor on its tolerances.
+// prices. Any prices give a valid bound, so its validity does not depend on the solver's
+// tolerances.
 //
 //===----------------------------------------------------------------------===//
 

@@ -18,8 +18,8 @@ inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
   return previous >= 0 && group.chunk && group.keep != KeepRule::Always;
 }
 
-/// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Their durations
-/// include the time to make chunks, and their bytes include chunks. O(n).
+/// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Durations
+/// include the time to make chunks, and bytes include chunks. O(n).
 std::vector<Operation> addChunks(const Problem &problem, const std::vector<int32_t> &previousUses,
                                  std::span<const uint8_t> chunked);
 
