@@ -57,9 +57,9 @@ static std::vector<uint8_t> findBackwardUses(const Problem &problem) {
 /// The number of uses by which a gather of the forward may start ahead of its own use on a device.
 static constexpr size_t kForwardUsesAhead = 2;
 
-/// By use: the launch of its gather. The first use of the backward is gathered where it begins. Each
-/// other use of the backward is gathered where the backward use before it begins: the pre-backward
-/// hook unshards the group that ran forward before it. Policies.h describes the forward.
+/// By use: the launch of its gather. The first backward use is gathered where it begins. Each other
+/// backward use is gathered where the backward use before it begins: the pre-backward hook unshards
+/// the group that ran before it in the forward. Policies.h describes the forward.
 static std::vector<uint32_t> findFsdp2Launches(const Problem &problem) {
   std::vector<uint8_t> isBackward = findBackwardUses(problem);
   std::vector<int32_t> previous = problem.previousUses();
