@@ -101,8 +101,8 @@ struct Reduction {
 struct Problem {
   std::vector<Operation> operations;
   std::vector<Group> groups;
-  std::vector<Use> uses;             // ordered by (first, last)
-  std::vector<Reduction> reductions; // ordered by (ready, update)
+  std::vector<Use> uses;                           // ordered by (first, last)
+  std::vector<Reduction> reductions;               // ordered by (ready, update)
   std::vector<Mesh> meshes = std::vector<Mesh>(1); // at least one
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
