@@ -1,4 +1,4 @@
-//===- CollectiveCost.h - What a collective costs by its bytes ---*- C++ -*-===//
+//===- CollectiveCost.h - The cost of a collective by its bytes --*- C++ -*-===//
 
 #ifndef FSDP_SCHEDULE_COLLECTIVECOST_H
 #define FSDP_SCHEDULE_COLLECTIVECOST_H

@@ -91,7 +91,7 @@ private:
 /// Copies. Live while operation i runs are chunks, kept copies, and the copies whose gathers were
 /// launched by then. The last are at least the bytes that the lane has gathered by the operation's
 /// end minus the bytes of due gathers. Buffers are whole, so their sum is a sum of sizes. A gather
-/// from chunks counts as less than its copy.
+/// from chunks counts only by its cost share, although its copy takes all of its memory.
 ///
 /// Reductions. Live while operation i runs are at least the inputs that are ready minus the inputs
 /// that have been waited for by its start; the shard is subtracted from each input. Of the bytes

@@ -8,7 +8,7 @@
 using namespace fsdp::schedule;
 
 /// A column per moment counts the bytes that the lane of all-reduces over replicas has done. The
-/// moments are those at which a reduction gets ready or an update starts. The bytes done are
+/// moments are where a reduction gets ready and where an update starts. The bytes done are
 ///   at least the shards of all updates up to the moment, and at most the shards that are ready;
 ///   at most the shards of the bytes that the lane of reductions has done, since an all-reduce
 ///   starts after its reduction;

@@ -73,7 +73,7 @@ bool Placement::isLaunchable(GatherTask &task) {
       return false;
     task.checkedAt = plan.gathers.size();
   }
-  // The copy must also fit beside pending reductions, and leave room for those that were put off.
+  // The copy must also fit beside pending reductions, and leave room for put-off reductions.
   while (!fits(operation().liveBytes + held + findNeededBytes() + task.bytes))
     if (!releaseEnded())
       return false;

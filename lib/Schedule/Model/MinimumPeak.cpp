@@ -20,7 +20,7 @@ namespace {
 /// By operation: bytes that become live minus bytes that die. The running sum is the live bytes.
 using Changes = std::vector<int64_t>;
 
-/// Live bytes without those of reductions, by operation and by position.
+/// Live bytes without the buffers of reductions, by operation and by position.
 struct Floor {
   std::vector<int64_t> operationBytes, positionBytes;
 };

@@ -42,7 +42,7 @@ private:
   bool moveLanes();
   /// Replaces the buckets in a stretch by buckets of one size, and sets their gates.
   bool rebuildGathers();
-  bool rebuildReductions(uint32_t from, uint32_t to); // those that get ready in [from, to)
+  bool rebuildReductions(uint32_t from, uint32_t to); // reductions that get ready in this range
 
   void gatherAgain(uint32_t use);
   void keep(uint32_t use);

@@ -24,7 +24,7 @@ struct NominalDurations {
   }
 };
 
-/// A wait for what goes on over replicas.
+/// A wait for an all-reduce over replicas.
 struct AcrossWait {
   uint32_t update, bucket;
 };
