@@ -1,4 +1,4 @@
-//===- CollectiveCost.h - What a collective costs by its bytes ---*- C++ -*-===//
+//===- CollectiveCost.h - The cost of a collective by its bytes --*- C++ -*-===//
 
 #ifndef FSDP_SCHEDULE_COLLECTIVECOST_H
 #define FSDP_SCHEDULE_COLLECTIVECOST_H
@@ -9,7 +9,7 @@
 
 namespace fsdp::schedule {
 
-/// How long a collective takes that runs alone: first its latency, in which no byte moves, then the
+/// The duration of a collective that runs alone: its latency, in which no byte moves, and then the
 /// time in which its bytes move.
 struct CollectiveDuration {
   double latencyNs = 0, bytesNs = 0;
@@ -22,15 +22,15 @@ struct CurvePoint {
   bool operator==(const CurvePoint &) const = default;
 };
 
-/// Measured durations by bytes. Between two measured sizes the duration lies on the straight line
-/// through both; for more bytes than were measured it is proportional to the largest.
+/// Measured durations by bytes. Between two measured sizes the duration is interpolated linearly.
+/// Beyond the largest measured size the duration is proportional to the bytes.
 class CollectiveCurve {
 public:
   /// At least one point. The points' bytes are positive and increase; their durations do not fall.
   /// `latencyNs` is the duration of a collective of no bytes.
   CollectiveCurve(double latencyNs, std::vector<CurvePoint> points);
   double durationNs(int64_t bytes) const;
-  /// The first point is the one of no bytes.
+  /// The first point has 0 bytes.
   const std::vector<CurvePoint> &getPoints() const { return points; }
   bool operator==(const CollectiveCurve &) const = default;
 
@@ -38,13 +38,13 @@ private:
   std::vector<CurvePoint> points;
 };
 
-/// A collective's cost is a line, latencyNs + nsPerByte * bytes, or, where durations were measured,
-/// a curve that is nowhere below this line. Then the duration without the line's nsPerByte * bytes
-/// counts as latency.
+/// A collective's cost is a line, latencyNs + nsPerByte * bytes, or a curve of measured durations
+/// that is nowhere below this line. With a curve, the duration minus nsPerByte * bytes counts as
+/// latency.
 struct CollectiveCost {
   double latencyNs = 0;
-  double nsPerByte = 0; // of gathered, or of not yet reduced bytes
-  std::shared_ptr<const CollectiveCurve> curve = nullptr; // no duration below the line
+  double nsPerByte = 0; // bytes of the gathered copy, or before the reduction
+  std::shared_ptr<const CollectiveCurve> curve = nullptr; // null: the line is the cost
 
   CollectiveDuration of(int64_t bytes) const {
     const double bytesNs = nsPerByte * double(bytes);
@@ -55,7 +55,7 @@ struct CollectiveCost {
   }
   double durationNs(int64_t bytes) const { return of(bytes).totalNs(); }
   CollectiveCost scaled(double factor) const;
-  /// The cost of this collective and of something else behind it, whose cost is the given line.
+  /// The cost of this collective followed by work whose cost is the given line.
   CollectiveCost plus(double latencyNs, double nsPerByte) const;
   bool operator==(const CollectiveCost &other) const {
     return latencyNs == other.latencyNs && nsPerByte == other.nsPerByte &&

@@ -1,7 +1,7 @@
 //===- LeaveRoom.h - Memory that plans should leave free -----------*- C++ -*-===//
 //
-// An arena has holes between its buffers, so that a plan whose live bytes reach the cap may need
-// more than it. Where a plan can do with less than the cap, it is made to.
+// An arena has holes between its buffers, so a plan whose live bytes reach the cap may need more
+// memory than the cap. This file makes plans leave room for the holes where they can.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,11 +14,11 @@
 
 namespace fsdp::schedule {
 
-/// Adds room to what is live while each operation runs: `roomBytes`, by operation, or, where the
-/// cap leaves less beside what no plan can avoid, as much as that. Plans of the changed problem are
-/// plans of the given one; with as much room as the cap, they hold next to nothing that is not
-/// needed at once. False, and nothing changed, where no plan would be left. The problem must have a
-/// cap.
+/// Adds `roomBytes`, by operation, to each operation's live bytes, but at most the slack: the bytes
+/// between the unavoidable bytes and the cap. Every plan of the changed problem is a plan of the
+/// given problem. With as much room as the cap, plans hold almost no bytes that are not needed at
+/// once. Returns false and changes nothing if the changed problem has no plan. The problem must
+/// have a cap.
 bool leaveRoom(Problem &problem, std::span<const int64_t> roomBytes);
 
 } // namespace fsdp::schedule

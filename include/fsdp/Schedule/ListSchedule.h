@@ -1,8 +1,9 @@
 //===- ListSchedule.h - From decisions to positions ---------------*- C++ -*-===//
 //
-// A list scheduler: given what to keep and what to send together, launches each collective at the
-// first position at which its lane is free and its memory is there and stays there until its use.
-// For fixed keeps and independent lanes this is optimal: nothing is gained by launching later.
+// A list scheduler. Decisions say which uses are kept and which collectives form a bucket. The
+// scheduler launches each collective at the first position at which its lane is free and its memory
+// is free until its use. For fixed keeps and independent lanes this is optimal: a later launch
+// gains nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,39 +22,41 @@ struct Decisions {
   struct Gathers {
     std::vector<uint32_t> uses; // in order of use
     uint32_t gate = 0;          // first position at which they may be launched
-    bool byCopyEngine = false;  // those that may; others by kernels
+    bool byCopyEngine = false;  // where the mesh has copy engines; else by kernels
     bool operator==(const Gathers &) const = default;
   };
   std::vector<Gathers> gathers;                  // in the order in which they are wanted
   std::vector<std::vector<uint32_t>> reductions; // buckets, in order of readiness
-  /// By reduction: position before which its bucket is not launched as long as it can be put off.
-  /// Empty: no gates.
+  /// By reduction: its gate. The bucket is launched before the gate only if the launch cannot be
+  /// put off. Empty: no gates.
   std::vector<uint32_t> reductionGates;
-  /// When a gather and a reduction could start on one lane; else the reduction goes first.
+  /// Which goes first when a gather and a reduction could both start on one lane.
   bool gathersGoFirst = false;
   bool shareLane = false;
-  /// Tighter than the problem's cap, to find other schedules: for gathers ahead of their uses.
+  /// A tighter cap than the problem's, for gathers ahead of their uses. It leads to other plans.
   std::optional<int64_t> memoryCapBytes;
-  /// By use: gathered from chunks. Empty: none is. A bucket in which some are is two.
+  /// By use: whether it is gathered from chunks. Empty: none is. A bucket in which some uses are
+  /// gathered from chunks and some are not becomes two launches.
   std::vector<uint8_t> chunked = {};
   bool operator==(const Decisions &) const = default;
 };
 
 struct ListScheduleResult {
-  /// None: what is kept or merged does not fit, or a bucket waits for members while computation
-  /// waits for its memory; or decisions that do not name each use and each reduction once.
+  /// Nullopt if the kept copies or the buckets do not fit into memory, if a bucket waits for
+  /// members while computation waits for its memory, or if the decisions do not name each use and
+  /// each reduction once.
   std::optional<Plan> plan;
-  double makespanNs = 0; // of the plan, as simulate() finds it, but for the rounding of sums
+  double makespanNs = 0; // of the plan: simulate()'s, up to the rounding of sums
 };
 
-/// For many decisions on one problem, which has to outlive it and may not change. What depends on
-/// the problem alone is found once, and again where other uses are gathered from chunks. Linear in
-/// operations, and in how many each gather is ahead of its use. Several threads may call one
-/// scheduler.
+/// Schedules many decisions for one problem. The problem must outlive the scheduler and may not
+/// change. Facts about the problem alone are derived once, and again when the set of uses that are
+/// gathered from chunks changes. Time is linear in the operations, and in the number of operations
+/// between each gather's launch and its use. Several threads may call one scheduler.
 class ListScheduler {
 public:
-  /// `maxBucketBytes`: that a launch of several members may move, gathered or not yet reduced;
-  /// larger buckets become several launches.
+  /// `maxBucketBytes` is the most that a launch of several members may move, counted in gathered
+  /// bytes or in bytes before the reduction. Larger buckets become several launches.
   explicit ListScheduler(const Problem &problem,
                          std::optional<int64_t> maxBucketBytes = std::nullopt);
   ~ListScheduler();
@@ -64,7 +67,7 @@ private:
 
   const Problem &problem;
   const std::optional<int64_t> maxBucketBytes;
-  const std::shared_ptr<const struct TaskContext> plain; // nothing is chunked
+  const std::shared_ptr<const struct TaskContext> plain; // no use is gathered from chunks
   mutable std::mutex mutex;                              // guards `last`
   mutable std::shared_ptr<const struct TaskContext> last;
 };

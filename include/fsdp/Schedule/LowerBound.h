@@ -1,13 +1,15 @@
-//===- LowerBound.h - What no plan can beat ------------------------*- C++ -*-===//
+//===- LowerBound.h - Lower bounds on the makespan -----------------*- C++ -*-===//
 //
-// Every bound holds for every plan that keeps the problem's memory cap. From cheap to strong:
+// Each lower bound holds for every plan that keeps the problem's memory cap. From cheap to strong:
 //
-//   path      first gather + all computation; an operation's end + its reduction + the rest;
-//             computation beside the collectives that no plan can avoid, which slow it down
-//   lanes     the work of the lanes that no plan can avoid
-//   fluid     linear program over the times of operations, cumulative work per lane, and the
-//             fraction of each use that is kept or gathered from chunks and of each collective that
-//             is merged
+//   path      the longest path through operations and unavoidable collectives, and all computation
+//             with its slowdown beside unavoidable collectives
+//   lanes     the unavoidable work of the lanes
+//   fluid     LP relaxation: a linear program over the times of operations, the cumulative work of
+//             each lane, the fraction of each use that is kept or gathered from chunks, and the
+//             fraction of each collective that is merged with a neighbor
+//
+// A collective is unavoidable if every plan has it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,10 +28,10 @@ std::string_view getName(BoundKind kind);
 
 struct LowerBound {
   double makespanNs = 0;
-  BoundKind kind = BoundKind::Path; // the one that gave it
-  /// From the linear program, where one was solved: how far each use is kept, or gathered from
-  /// chunks, how far each gather is merged with the one before it, each reduction with the one
-  /// after it, in [0, 1]; by use and by reduction. Empty otherwise.
+  BoundKind kind = BoundKind::Path; // of the bounds, the largest
+  /// The solution of the linear program, as fractions in [0, 1]; empty if none was solved. By use:
+  /// kept, gathered from chunks, gather merged with the gather before it. By reduction: merged with
+  /// the reduction after it.
   std::vector<double> kept, chunked, mergedGathers, mergedReductions;
 };
 
@@ -37,13 +39,11 @@ struct LowerBound {
 LowerBound quickBound(const Problem &problem);
 
 struct FluidOptions {
-  /// Look at runs of operations without events between them as a whole: many times faster,
-  /// slightly weaker.
+  /// Treat a run of operations without events as one operation: many times faster, slightly weaker.
   bool coarsen = true;
-  /// Leave latencies out of the lanes' work: faster, weaker where collectives are small.
+  /// Leave latencies out of the lanes' work: faster, weaker if collectives are small.
   bool ignoreLatency = false;
-  /// Iterations of the simplex method, after which the program is given up: the quick bound is
-  /// returned.
+  /// Limit on the iterations of the simplex method. Beyond it the quick bound is returned.
   int64_t iterationLimit = 2'000'000;
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);

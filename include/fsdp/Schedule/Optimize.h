@@ -1,9 +1,10 @@
 //===- Optimize.h - The best plan under the cap, with a bound -----*- C++ -*-===//
 //
-// Algorithm `auto`: starts from the list schedule and from every policy's decisions, stops when the
-// bound is met, else solves the linear program, rounds it, descends over keeps, buckets, gates and
-// lane order, and refines by simulated annealing.
-// Deterministic for a seed and a budget, which counts simulations, never seconds.
+// Algorithm `auto`. The first plans are those of the policies, and the list schedules of the
+// policies' decisions. If none meets the quick lower bound, the linear program is solved and
+// rounded, a coordinate descent chooses keeps, buckets, gates and lanes, and simulated annealing
+// refines the best plan. The search stops when a plan meets the bound.
+// Deterministic for a seed and a budget. The budget counts simulations, never seconds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +20,15 @@ namespace fsdp::schedule {
 struct OptimizeOptions {
   uint64_t seed = 0;
   int64_t simulationBudget = 3000;
-  /// Stop when makespan / bound is at most this.
+  /// The search stops when makespan / bound is at most this.
   double targetRatio = 1.001;
-  /// A bound that the caller knows, as of a problem with more memory: met, it ends the search.
+  /// A lower bound that the caller knows, such as that of a problem with more memory. The search
+  /// also stops when a plan meets it.
   double knownBoundNs = 0;
-  /// The most bytes that a bucket of several members may move, gathered or not yet reduced. 0: each
-  /// collective is a launch of its own.
+  /// The most that a bucket of several members may move, counted in gathered bytes or in bytes
+  /// before the reduction. 0: each collective is a launch of its own.
   std::optional<int64_t> maxBucketBytes = std::nullopt;
-  /// Where means are within 0.2 %, prefer the plan whose 95th percentile is smaller.
+  /// If set: of plans whose means are within 0.2 %, the one with the lowest 95th percentile wins.
   std::optional<Jitter> jitter = std::nullopt;
 };
 
@@ -35,12 +37,12 @@ struct Outcome {
   double makespanNs = 0;
   LowerBound bound;
   int64_t simulations = 0;
-  /// Where the plan came from, for people: "list schedule", "fluid rounding", "local search", ...
+  /// The step that found the plan, for people: "fsdp2", "coordinate descent", "local search", ...
   std::string origin;
   double ratio() const { return makespanNs / bound.makespanNs; }
 };
 
-/// None if not even the minimum peak fits the cap.
+/// Nullopt if the minimum peak exceeds the cap.
 std::optional<Outcome> optimize(const Problem &problem, const OptimizeOptions &options);
 
 } // namespace fsdp::schedule

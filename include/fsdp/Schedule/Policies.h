@@ -1,7 +1,7 @@
 //===- Policies.h - Orders that need no search -------------------*- C++ -*-===//
 //
-// FSDP2's order of issue, event for event, and everything as soon as memory allows: what a search
-// begins with.
+// The plans with which a search begins: FSDP2's order of issue, event for event, and a plan that
+// launches each collective as soon as memory allows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +18,17 @@ enum class Policy : uint8_t { Fsdp2, Asap };
 
 std::string_view getName(Policy policy); // "fsdp2", "asap"
 
-/// The policy's plan; none if it fits no plan under the problem's cap. `Fsdp2`: gathers of the
-/// backward one use ahead, one reduction pending, what `Group::keep` says (Free: gather again);
-/// gathers of the forward where they are used, or where the host runs ahead up to two uses ahead:
-/// torch's stream of gathers waits, before the gather of a use, for what precedes the last use but
-/// one (wait_for_unshard). Under a cap that this order exceeds, its decisions through the list
-/// scheduler.
+/// The policy's plan; nullopt if no plan of the policy keeps the problem's cap.
+///
+/// `Fsdp2` keeps the copies that `Group::keep` demands (Free: gather again) and has at most one
+/// pending reduction. It launches a gather of the backward one use ahead. It launches a gather of
+/// the forward at its use, or up to two uses ahead if the host runs ahead: before the gather of a
+/// use, torch's stream of gathers waits for the computation that precedes the last use but one
+/// (wait_for_unshard). If this order exceeds the cap, the plan is the list schedule of the policy's
+/// decisions.
 std::optional<Plan> planByPolicy(const Problem &problem, Policy policy);
 
-/// The decisions behind it, as starts for a search.
+/// The policy's decisions, from which a search may start.
 Decisions decideByPolicy(const Problem &problem, Policy policy);
 
 } // namespace fsdp::schedule

@@ -1,27 +1,27 @@
 //===- Problem.h - The scheduling problem of one step ------------*- C++ -*-===//
 //
-// Operations run one after another on the compute stream, in a fixed order. Groups of parameters
-// have to be gathered before the operations that use them, gradients reduced before the updates
-// that wait for them; both happen on in-order lanes beside the computation. What may be chosen is
-// what to gather again, from all ranks or from chunks that neighbours keep, what to send together,
-// by which transport, and when to launch (Plan.h).
+// Operations run one after another on the compute stream, in a fixed order. Each group of
+// parameters is gathered before the operations that use it. Its gradients are reduced before the
+// update that needs them. These collectives run beside the computation on lanes: in-order queues. A
+// plan (Plan.h) chooses which uses are gathered again, whether a gather is from all ranks or from
+// chunks that neighbours keep, the buckets, their transports, and the launches.
 //
-// Standard library only. Times are nanoseconds, sizes bytes. Position i means "before operation i":
-// after everything of operation i - 1, before everything of operation i.
+// Standard library only. Times are in nanoseconds, sizes in bytes. Position i is the moment after
+// operation i - 1 and before operation i.
 //
-// Memory. While operation i runs, these bytes are live: its own `liveBytes` (state, activations,
-// temporaries, gradients that are still being written), every gathered copy from the position of
-// its launch to the end of its last use, every reduction's input from `ready` to the position of
-// its wait, and every reduced shard from the position of its reduction's launch to its update. At
-// position i itself only `carriedBytes` of the computation are live, so that a collective on which
-// computation waits can have the memory that the next operation will need. At one position things
-// happen in this order: reshards, waits of reductions that were launched before, then each
-// reduction's launch and, if it stands here, its wait; then launches of gathers, then waits for
-// gathers.
+// Memory. While operation i runs, these bytes are live:
+//   its `liveBytes`: state, activations, temporaries, gradients that are still being written;
+//   each gathered copy, from the position of its launch to the end of its last use;
+//   the input of each reduction, from `ready` to the position of its wait;
+//   each reduced shard, from the position of its reduction's launch to its update.
+// At position i the computation has only its `carriedBytes` live: a collective for which
+// computation waits can use the memory that the next operation will need. The order at one position
+// is: reshards; waits for reductions that were launched at earlier positions; each reduction's
+// launch and, if it is at the same position, its wait; launches of gathers; waits for gathers.
 //
-// Chunks. The last operation of a use that leaves a chunk copies it, so it takes longer by the
-// copy. The chunk is live from that operation to the first operation of the use that is gathered
-// from it, both included.
+// Chunks. The last operation of a use that leaves a chunk also makes it, so this operation takes
+// longer by the copy. The chunk is live from that operation to the first operation of the use that
+// is gathered from it, both included.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,14 +41,14 @@ namespace fsdp::schedule {
 
 struct Operation {
   double durationNs = 0; // on a device that does nothing else
-  int64_t liveBytes = 0; // while it runs, without gathered copies and what reductions hold
-  /// Of these, what was live before it and stays live: at most the `liveBytes` of it and of the
-  /// operation before it.
+  int64_t liveBytes = 0; // while it runs, without gathered copies and buffers of reductions
+  /// The part of `liveBytes` that is live before the operation and stays live: at most its
+  /// `liveBytes` and those of the operation before it.
   int64_t carriedBytes = 0;
 };
 
-/// Operations first, ..., last read the parameters of a group; without interruption they stay
-/// gathered. A group has one use per forward, backward or recomputation that it serves.
+/// Operations first, ..., last read the parameters of a group, which stay gathered all the while. A
+/// group has one use per forward, backward or recomputation that it serves.
 struct Use {
   uint32_t group = 0;
   uint32_t first = 0, last = 0;
@@ -57,26 +57,26 @@ struct Use {
 /// Whether a group stays gathered until its next use.
 enum class KeepRule : uint8_t { Free, Never, Always };
 
-/// This rank's part of the gathered parameters where a few neighbours keep them together.
+/// This rank's part of the gathered parameters, where a few neighbours keep one copy among them.
 struct Chunk {
-  int64_t ranks = 0; // that keep them together, for people
+  int64_t ranks = 0; // number of these neighbours, for people
   int64_t bytes = 0;
-  double copyNs = 0;         // from the gathered copy, on the compute stream
-  CollectiveCost gatherCost; // among the neighbours; per byte of the full parameters
+  double copyNs = 0;         // to make it from the gathered copy, on the compute stream
+  CollectiveCost gatherCost; // among the neighbours, by bytes of the full parameters
 };
 
-/// What the collectives of groups that meet the same ranks cost. Those of several meshes are never
-/// one bucket.
+/// The costs of collectives over one set of ranks. A bucket never has members of several meshes.
 struct Mesh {
   CollectiveCost gatherCost, reduceCost; // by kernels
-  /// Where groups have replicas: a reduction's shard goes on over these, on a lane of its own that
-  /// begins with it when the reduction has ended; `update` waits for it. Per byte of the output.
+  /// Set if groups have replicas. The shard of an ended reduction is all-reduced over the replicas,
+  /// on a third lane, and `update` waits for this all-reduce. By bytes of the shard.
   std::optional<CollectiveCost> acrossCost = std::nullopt;
-  /// Where gathers from all ranks may go by the devices' copy engines instead, or all of them must.
+  /// Set if the devices' copy engines can do gathers from all ranks.
   std::optional<CollectiveCost> copyEngineCost = std::nullopt;
-  bool copyEngineOnly = false;
+  bool copyEngineOnly = false; // all gathers from all ranks go by copy engines
 
-  /// By whichever transport: no gather from all ranks has less of either.
+  /// The lower latency and the lower time per byte of the transports, each by itself: a lower bound
+  /// for every gather from all ranks.
   CollectiveCost leastGatherCost() const;
 };
 
@@ -84,15 +84,15 @@ struct Group {
   std::string name;          // for people
   int64_t gatheredBytes = 0; // of the full parameters, on each rank
   KeepRule keep = KeepRule::Free;
-  /// Where uses behind the first may be gathered from chunks that the use before them leaves.
+  /// Set if a use after the first may be gathered from chunks that the use before it leaves.
   std::optional<Chunk> chunk = std::nullopt;
   uint32_t mesh = 0;
 };
 
-/// The gradients of a group, from when all are there until its shards are updated.
+/// The reduction of a group's gradients.
 struct Reduction {
   uint32_t group = 0;
-  uint32_t ready = 0;      // position from which the input is complete
+  uint32_t ready = 0;      // position from which all gradients of the group are complete
   uint32_t update = 0;     // operation that needs the result; update >= ready
   int64_t inputBytes = 0;  // of the full gradients, live from `ready` until the wait
   int64_t outputBytes = 0; // of the reduced shard, at most inputBytes
@@ -101,27 +101,27 @@ struct Reduction {
 struct Problem {
   std::vector<Operation> operations;
   std::vector<Group> groups;
-  std::vector<Use> uses;             // by (first, last)
-  std::vector<Reduction> reductions; // by (ready, update)
+  std::vector<Use> uses;                           // ordered by (first, last)
+  std::vector<Reduction> reductions;               // ordered by (ready, update)
   std::vector<Mesh> meshes = std::vector<Mesh>(1); // at least one
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
   /// True: one launch of several collectives takes as long as one collective of all their bytes.
   /// False: it takes as long as these collectives do one after another.
   bool coalesces = true;
-  /// The host issues work long before it runs, as for every GPU. Only what eager FSDP2 does depends
-  /// on it (Policies.h).
+  /// True: the host issues work long before it runs, as for every GPU. Only FSDP2's own order
+  /// depends on this (Policies.h).
   bool hostRunsAhead = false;
   Contention contention;
-  /// Peak bytes that no plan may exceed; none: no limit.
+  /// Peak bytes that no plan may exceed; nullopt: no limit.
   std::optional<int64_t> memoryCapBytes;
 
-  /// What is wrong with the problem, for people; nothing if it is well formed: indices in range,
-  /// order as stated, uses of one group apart from each other, factors in their ranges, sizes not
-  /// negative.
+  /// An error message for people; nullopt if the problem is well formed: indices are in range,
+  /// vectors are ordered as stated, uses of one group do not overlap, factors are in their ranges,
+  /// no size is negative.
   std::optional<std::string> check() const;
 
-  /// By position: when it is reached if computation never waits.
+  /// By position: the time at which computation reaches it if it never waits.
   std::vector<double> reachedNs() const;
   const Mesh &meshOf(const Group &group) const { return meshes[group.mesh]; }
   const Mesh &meshOfUse(uint32_t use) const { return meshOf(groups[uses[use].group]); }
@@ -129,7 +129,8 @@ struct Problem {
     return meshOf(groups[reductions[reduction].group]);
   }
   bool hasReplicas() const;
-  /// Whether a gather for the use, or for its bucket, goes by copy engines if `isWanted`.
+  /// Whether a gather for the use, or for its bucket, goes by copy engines, if `isWanted` says that
+  /// the plan asks for them.
   bool goesByCopyEngine(uint32_t use, bool isChunked, bool isWanted) const {
     const Mesh &mesh = meshOfUse(use);
     return mesh.copyEngineCost && !isChunked && (isWanted || mesh.copyEngineOnly);
@@ -139,26 +140,29 @@ struct Problem {
       return *meshOfUse(use).copyEngineCost;
     return isChunked ? groups[uses[use].group].chunk->gatherCost : meshOfUse(use).gatherCost;
   }
-  /// Whether a plan may choose.
+  /// Whether a plan may choose between transports.
   bool hasTransports() const;
-  /// Of the gather of these uses in one launch, of which those in `chunked`, by use, are gathered
-  /// from chunks (Plan.h). Empty: none is.
+  /// The duration of one launch that gathers these uses. `chunked` says by use which are gathered
+  /// from chunks (Plan.h); empty: none.
   CollectiveDuration ofGather(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
                               bool byCopyEngine) const;
-  /// Of the reduction of these in one launch, and of what follows over replicas; none: 0.
+  /// The duration of one launch of these reductions, and of the all-reduce over replicas that
+  /// follows it; 0 without replicas.
   CollectiveDuration ofReduction(std::span<const uint32_t> bucket) const;
   CollectiveDuration ofAcross(std::span<const uint32_t> bucket) const;
 
-  /// The use of the same group before `use` (after it); none for the first (last).
+  /// By use: the index of the group's previous (next) use; -1 for the first (last).
   std::vector<int32_t> previousUses() const;
   std::vector<int32_t> nextUses() const;
 
-  /// Bytes that are live while each operation runs under every plan: its own, the copies that it
-  /// uses or that must be kept, and the reduced shards that wait for their update.
+  /// By operation: a lower bound on the live bytes of every plan. These are the operation's own
+  /// bytes, the copies that it uses or that must be kept, and the reduced shards that wait for
+  /// their update.
   std::vector<int64_t> unavoidableBytes() const;
 
-  /// The least peak of any plan, and the operation at which it occurs: nothing is launched before
-  /// it is needed and nothing kept that need not be. O(n), rarely O(n log bytes).
+  /// The least peak of any plan, and the operation at which it occurs. A plan with this peak
+  /// launches each gather at its use and keeps only the copies that must be kept. O(n), rarely
+  /// O(n log bytes).
   struct MinimumPeak {
     int64_t bytes = 0;
     uint32_t operation = 0;

@@ -1,11 +1,11 @@
-//===- Simulate.h - How long a plan takes -------------------------*- C++ -*-===//
+//===- Simulate.h - The timeline of a plan ------------------------*- C++ -*-===//
 //
-// Event-driven simulation of a plan on one rank, all ranks alike. The compute stream runs
-// operations in order; before each it waits, at its position, for the reductions that the plan
-// waits for there and for the gathers that it uses. A collective starts when the compute stream has
-// reached its launch's position and its lane is free. Over replicas, what a reduction leaves goes
-// on when it has ended and its lane is free; before the update, behind all else, computation waits
-// for it. Linear in operations plus collectives.
+// Event-driven simulation of a plan on one rank; all ranks are alike. The compute stream runs
+// operations in order. Before each operation it waits for the reductions whose waits are at this
+// position and for the gathers that the operation uses. A collective starts when the compute stream
+// has reached the position of its launch and its lane is free. An all-reduce over replicas starts
+// when its reduction has ended and its lane is free. Computation waits for it at the position of
+// the update, after all other waits there. Linear in operations plus collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,12 +23,12 @@ struct Interval {
 };
 
 struct Timeline {
-  double makespanNs = 0;            // end of the last operation, and of the last collective
+  double makespanNs = 0;            // when the last operation and the last collective have ended
   std::vector<Interval> operations; // by operation
   std::vector<Interval> gathers;    // by bucket
   std::vector<Interval> reductions; // by bucket
-  std::vector<std::optional<Interval>> across; // over replicas, by bucket of reductions
-  /// By bucket: how long the compute stream stood still for it.
+  std::vector<std::optional<Interval>> across; // all-reduce over replicas, by reduction bucket
+  /// By bucket: exposed communication, the time for which the compute stream waits for it.
   std::vector<double> exposedGatherNs, exposedReductionNs, exposedAcrossNs;
 };
 
@@ -38,10 +38,10 @@ Timeline simulate(const Problem &problem, const Plan &plan);
 /// The makespan alone, faster.
 double makespanNs(const Problem &problem, const Plan &plan);
 
-/// Random variation of durations: log-normal factors of mean 1 and this relative standard
-/// deviation. Each collective has one. Of computation each stretch between events of the problem
-/// (a use begins or ends, gradients are ready, an update) has one on each rank: the ranks meet in
-/// collectives, and wait there for the slowest, so that the largest of these factors counts.
+/// Random variation of durations by log-normal factors of mean 1 and the given relative standard
+/// deviation. Each collective has one factor. Computation has one factor per rank for each stretch
+/// between two events: a use begins or ends, gradients are ready, an update. Ranks meet in
+/// collectives and wait for the slowest rank, so the largest factor of a stretch counts.
 struct Jitter {
   double computeSpread = 0, networkSpread = 0;
   uint32_t ranks = 1;
@@ -51,8 +51,8 @@ struct Jitter {
 struct JitteredMakespan {
   double meanNs = 0, percentile95Ns = 0;
 };
-/// Deterministic for a given seed, on every machine. Of several plans, under the same durations of
-/// operations and of each group's collectives, so that differences are those of the plans.
+/// Deterministic for a given seed, on every machine. Several plans are simulated with the same
+/// factors for operations and for each group's collectives, so results differ by the plans alone.
 JitteredMakespan simulate(const Problem &problem, const Plan &plan, const Jitter &jitter);
 std::vector<JitteredMakespan> simulate(const Problem &problem, std::span<const Plan *const> plans,
                                        const Jitter &jitter);

@@ -1,4 +1,4 @@
-//===- CollectiveWindows.cpp - When each collective can happen ------------===//
+//===- CollectiveWindows.cpp - Earliest and latest positions --------------===//
 
 #include "CollectiveWindows.h"
 
@@ -9,12 +9,13 @@
 
 using namespace fsdp::schedule;
 
-/// Far from overflow, and more than any sum of sizes.
+/// More than any sum of sizes, and small enough that sums do not overflow.
 constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
 
 namespace {
 
-/// The entries of a growing sequence that no later entry undercuts: both values and indices ascend.
+/// The entries of a growing sequence that are less than all later entries. Both indices and values
+/// ascend.
 class LastBelow {
 public:
   void push(uint32_t index, int64_t value) {
@@ -22,7 +23,7 @@ public:
       entries.pop_back();
     entries.push_back({index, value});
   }
-  /// The index of the last entry below `bound`; none if there is none.
+  /// The index of the last entry below `bound`; nullopt if all entries are at least `bound`.
   std::optional<uint32_t> find(int64_t bound) const {
     auto it = std::partition_point(entries.begin(), entries.end(),
                                    [=](const Entry &entry) { return entry.value < bound; });
@@ -81,7 +82,7 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
                                                    const std::vector<int64_t> &slack,
                                                    const CollectiveCost &dearest) {
   std::vector<GatherWindow> windows;
-  LastBelow tight; // operations before the use
+  LastBelow tight; // slack of the operations before the use
   uint32_t next = 0;
   for (uint32_t u = 0; u < problem.uses.size(); ++u) { // by first operation
     const Use &use = problem.uses[u];
@@ -107,7 +108,7 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
     }
     window.shares = sharesOf(window.cost, dearest);
     window.leastShares = sharesOf(window.leastCost, dearest);
-    // Whatever it is merged with is used no later than the use before this one.
+    // The use of a bucket's first gather is at or before the previous window's use.
     window.mergeable = problem.coalesces && !windows.empty() && window.gate <= windows.back().first;
     windows.push_back(window);
   }
@@ -118,7 +119,7 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
                                                          const std::vector<int64_t> &slack,
                                                          const CollectiveWindows &dearest) {
   std::vector<ReductionWindow> windows(problem.reductions.size());
-  LastBelow tight; // operations from `ready` on; the sequence runs backwards
+  LastBelow tight; // slack of the operations from `ready` on, in reverse order
   uint32_t next = problem.operations.size();
   for (size_t r = windows.size(); r-- > 0;) { // ready descends
     const Reduction &reduction = problem.reductions[r];
@@ -139,7 +140,7 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
     }
     std::optional<uint32_t> first = tight.find(window.excessBytes);
     window.deadline = std::min(reduction.update, first.value_or(reduction.update));
-    // It is launched when the next reduction is ready, or later.
+    // A merged reduction is launched when the next reduction is ready, or later.
     window.mergeable =
         problem.coalesces && r + 1 < windows.size() && window.deadline >= windows[r + 1].ready;
   }

@@ -1,12 +1,13 @@
-//===- FluidBound.cpp - The bound of a linear program ---------------------===//
+//===- FluidBound.cpp - The lower bound of a linear program ---------------===//
 //
-// Lanes work like pipes: the program knows, at the start and the end of each segment, the time and
-// how many bytes and latencies each lane has behind it. Every plan is a point of the program: take
-// its timeline, and split the time of each collective into its latency and its bytes.
+// An LP relaxation in which lanes work like pipes. Columns give the time, and the bytes and
+// latencies that each lane has done, at the start and the end of each segment. Every plan is a
+// point of the program: take its timeline, and split the time of each collective into its latency
+// and its bytes.
 //
-// Two facts of plans are used throughout. What a lane has done by the end of operation i was
-// launched at position i or before. What computation has waited for at position i was done when
-// operation i started.
+// Two facts about plans are used throughout. A collective on which a lane has worked by the end of
+// operation i was launched at position i or before. A collective for which computation waits at
+// position i has ended when operation i starts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,20 +23,20 @@ namespace {
 
 struct FluidModel {
   LinearProgram program;
-  Column makespan;       // in units of timeUnitNs, as every time of the program
-  double timeUnitNs = 1; // keeps the program's numbers near 1
-  /// By use and by reduction; the default column where there is no choice.
+  Column makespan;       // in units of timeUnitNs, like every time of the program
+  double timeUnitNs = 1; // keeps the program's coefficients near 1
+  /// By use and by reduction; the default column if the problem leaves no choice.
   std::vector<Column> kept, chunked, mergedGathers, mergedReductions;
 };
 
 } // namespace
 
-/// A power of two, so that dividing by it loses nothing.
+/// A power of two, so that division by it is exact.
 static double roundToUnit(double value) {
   return value > 0 ? std::exp2(std::floor(std::log2(value))) : 1;
 }
 
-/// How long everything takes one after the other: some best plan takes no longer.
+/// The duration of all work one after another. Some optimal plan takes no longer.
 static double serialNs(const Problem &problem) {
   double ns = 0;
   for (const Operation &operation : problem.operations)

@@ -1,4 +1,4 @@
-//===- FluidChoices.cpp - What is kept and merged, in a linear program ----===//
+//===- FluidChoices.cpp - Columns for keeping and merging -----------------===//
 
 #include "FluidChoices.h"
 
@@ -41,7 +41,8 @@ static void addGatherChoices(const CollectiveWindows &windows, bool merge, Fluid
   }
 }
 
-/// Running sums of what keeping, merging and gathering from chunks save, as what remains.
+/// The columns are running sums of the bytes and latencies that keeping, merging and gathering from
+/// chunks save. The expressions are the bytes and latencies that remain.
 static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choices,
                           LinearProgram &program) {
   Column savedBytes, savedLatencies;
@@ -101,7 +102,7 @@ static void addReductionSums(const CollectiveWindows &windows, FluidChoices &cho
 
 static void addKeptBytes(const CollectiveWindows &windows, const std::vector<Segment> &segments,
                          FluidChoices &choices, LinearProgram &program) {
-  // By position: copies that begin or end to stay there.
+  // By position: bytes that become live minus bytes that die, of kept copies and chunks.
   std::vector<Expression> changes(windows.slackBytes.size() + 1);
   std::vector<uint8_t> changed(changes.size());
   double most = 0;
@@ -129,10 +130,10 @@ static void addKeptBytes(const CollectiveWindows &windows, const std::vector<Seg
   }
 }
 
-/// The last operation of a use makes its chunk; a segment ends with it.
+/// The last operation of a use makes its chunk, and a segment ends with this operation.
 static void addCopyTimes(const CollectiveWindows &windows, const std::vector<Segment> &segments,
                          double timeUnitNs, FluidChoices &choices) {
-  std::vector<Expression> times(windows.slackBytes.size() + 1); // by the position behind it
+  std::vector<Expression> times(windows.slackBytes.size() + 1); // by position after the operation
   bool isAny = false;
   for (size_t j = 0; j < windows.gathers.size(); ++j)
     if (const GatherWindow &gather = windows.gathers[j]; gather.chunk) {

@@ -1,4 +1,4 @@
-//===- FluidChoices.h - What is kept and merged, in a linear program -*- C++ -*-===//
+//===- FluidChoices.h - Columns for keeping and merging ------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_SCHEDULE_FLUIDCHOICES_H
 #define FSDP_LIB_SCHEDULE_FLUIDCHOICES_H
@@ -9,28 +9,29 @@
 
 namespace fsdp::schedule {
 
-/// Columns in [0, 1] for choices, and their running sums, so that rows stay short. Bytes are in
-/// units of byteUnit.
+/// Columns in [0, 1] for choices, and columns for their running sums, which keep rows short. Bytes
+/// are in units of byteUnit.
 struct FluidChoices {
   double byteUnit = 1;
 
-  // By gather window. Of a bucket's gathers, all but the first are merged.
+  // By gather window. All gathers of a bucket but the first are merged.
   std::vector<Column> kept, mergedGathers;
-  // Likewise: gathered from chunks; and of these, the first of each bucket.
+  // By gather window: gathered from chunks; gathered from chunks and first in its bucket.
   std::vector<Column> chunked, begunChunks;
-  // By reduction window. Of a bucket's reductions, all but the last are merged.
+  // By reduction window. All reductions of a bucket but the last are merged.
   std::vector<Column> mergedReductions;
   /// Windows of reductions, the earliest deadline first.
   std::vector<uint32_t> byDeadline;
 
-  // Entry j: over the first j windows; of reductions, as they get ready or by deadline. Each counts
-  // by its share of what the dearest mesh's would cost, a gather of chunks by that of its own.
-  std::vector<Expression> gatherBytes, gatherLatencies; // what is gathered, what begins a bucket
-  double mostGatherBytes = 0;                           // nothing kept
+  // Entry j is the sum over the first j windows. Reductions are ordered by readiness or by
+  // deadline. Each collective is weighted by its cost share (CollectiveWindows.h); a gather from
+  // chunks by the least cost share.
+  std::vector<Expression> gatherBytes, gatherLatencies; // latencies: of a bucket's first gather
+  double mostGatherBytes = 0;                           // if nothing is kept
   std::vector<double> readyBytes, deadlineBytes;
-  std::vector<Expression> readyLatencies, deadlineLatencies; // what ends a bucket
-  /// By segment: bytes of copies that stay although nothing uses them, and of chunks; the time of
-  /// the copies that make chunks in it; none: no use may be chunked.
+  std::vector<Expression> readyLatencies, deadlineLatencies; // of a bucket's last reduction
+  /// By segment: the bytes of chunks, and of copies kept between two uses; the time to make chunks
+  /// in the segment (empty: no use may be gathered from chunks).
   std::vector<Expression> keptBytes, copyTimes;
 };
 

@@ -1,10 +1,11 @@
-//===- FluidLanes.cpp - How much work fits into a stretch of time ---------===//
+//===- FluidLanes.cpp - Work that fits into a stretch of time -------------===//
 
 #include "FluidRows.h"
 
 using namespace fsdp::schedule;
 
-/// Where nothing is computed, the rows that count computation say less than those of the lanes.
+/// The weights of LaneShares.h give the rows. Without computation, weights with a share of
+/// computation imply less than the weights of lanes alone, so they have no rows.
 void FluidRows::addLaneRows(const Moment &from, const Moment &to, bool isComputing,
                             const Expression &computeTime) {
   bool gathers = from.gatheredBytes != to.gatheredBytes;

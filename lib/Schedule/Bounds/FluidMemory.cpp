@@ -1,4 +1,4 @@
-//===- FluidMemory.cpp - What fits beside what no plan avoids -------------===//
+//===- FluidMemory.cpp - Buffers that fit into the slack ------------------===//
 
 #include "FluidRows.h"
 #include "SubsetSum.h"
@@ -31,7 +31,7 @@ public:
   }
   bool empty() const { return counts.empty(); }
   int64_t total() const { return totalBytes; }
-  /// The most of them that fits.
+  /// The largest sum of these sizes that is at most `bytes`, or an upper bound on it.
   int64_t fitInto(int64_t bytes) const {
     return totalBytes <= bytes ? totalBytes : largestSubsetSum(counts, bytes);
   }
@@ -41,8 +41,9 @@ private:
   int64_t totalBytes = 0;
 };
 
-/// What may be held beside what is live under every plan, as a sweep over positions sees it. A
-/// window is open at its last position, and closed while the operation there runs.
+/// The buffers that may be live in addition to the bytes that are live under every plan, in a sweep
+/// over positions. A window is open at its last position, and closed while the operation there
+/// runs.
 class OpenWindows {
 public:
   explicit OpenWindows(const CollectiveWindows &windows) {
@@ -74,8 +75,8 @@ public:
       excesses.remove(reduction->excessBytes);
   }
 
-  Sizes copies;   // gathered or kept, and chunks
-  Sizes excesses; // of reductions: what they hold until they are waited for, at least
+  Sizes copies;   // gathered copies, kept copies and chunks
+  Sizes excesses; // input minus shard, of reductions: the least that each holds until its wait
 
 private:
   struct Changes {
@@ -87,17 +88,19 @@ private:
 
 } // namespace
 
-/// Copies. Beside operation i are those whose gathers were launched by then, so at least what the
-/// lane has gathered by the operation's end without what is due already, and those that are kept;
-/// and chunks. Whole buffers lie there, so their sum is a sum of sizes. A gather of chunks counts
-/// as less than its copy.
+/// Copies. Live while operation i runs are chunks, kept copies, and the copies whose gathers were
+/// launched by then. The last are at least the bytes that the lane has gathered by the operation's
+/// end minus the bytes of due gathers. Buffers are whole, so their sum is a sum of sizes. A gather
+/// from chunks counts only by its cost share, although its copy takes all of its memory.
 ///
-/// Reductions. Beside operation i are, at least, the inputs that are ready without those that have
-/// been waited for by its start, each less the shard that is left of it. Of what the lane has
-/// reduced by then, in bytes of the dearest mesh, at most the share `mostFreed` is freed.
+/// Reductions. Live while operation i runs are at least the inputs that are ready minus the inputs
+/// that have been waited for by its start; the shard is subtracted from each input. Of the bytes
+/// that the lane has reduced by then, counted in bytes of the dearest mesh, at most the share
+/// `mostFreed` is freed.
 ///
-/// For a run of operations: its tightest one sees what was gathered before the run, and at best
-/// what was reduced by the run's end; the last one sees both at the end.
+/// A run of operations has two rows. The row of its operation with the least slack counts the bytes
+/// gathered before the run, and as freed the bytes reduced by the run's end. The row of its last
+/// operation counts both at the run's end.
 void FluidRows::addMemory() {
   if (!problem.memoryCapBytes)
     return;

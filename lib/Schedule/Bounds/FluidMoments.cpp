@@ -61,7 +61,7 @@ static std::vector<FluidSegment> countWindows(const CollectiveWindows &windows,
   return result;
 }
 
-/// A moment after `last`. Lanes that have nothing to do between them keep their columns.
+/// A moment after `last`. A lane without work between the two moments keeps its columns.
 static Moment addMoment(const Moment &last, const CollectiveWindows &windows,
                         const FluidChoices &choices, const LaneCosts &costs, bool gathers,
                         bool reductions, double horizon, LinearProgram &program) {
@@ -102,8 +102,8 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
       return addMoment(last, windows, choices, costs, gathers, reductions, horizon, program);
     };
     segment.before = last;
-    // A single operation may have to wait for a reduction's memory. Elsewhere, where nothing is
-    // due, a wait counts as part of the segment.
+    // A single operation may have to wait for a reduction's memory. In a longer segment at whose
+    // start nothing is due, a wait counts as part of the segment.
     bool waits = segment.gathersBecomeDue || segment.reductionsBecomeDue ||
                  segment.replicasBecomeDue ||
                  (segment.segment.isSingle() && segment.readyReductions > 0 &&

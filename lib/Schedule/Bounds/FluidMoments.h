@@ -11,29 +11,29 @@ namespace fsdp::schedule {
 /// The program's columns for one moment. At the start of the step all of them are 0.
 struct Moment {
   Column time;
-  Column gatheredBytes, gatherLatencies; // that the gathers' lane has behind it
-  Column reducedBytes, reduceLatencies;  // likewise
+  Column gatheredBytes, gatherLatencies; // done so far by the lane of gathers
+  Column reducedBytes, reduceLatencies;  // done so far by the lane of reductions
 };
 
-/// A segment, with how far windows are open in it.
+/// A segment, its moments, and the windows that are open in it.
 struct FluidSegment {
   Segment segment;
-  Moment before;           // end of the operation before it
-  Moment start;            // of its first operation; `before` where nothing can be waited for
+  Moment before;           // end of the operation before the segment
+  Moment start;            // start of its first operation; equals `before` if no wait is possible
   Moment after;            // end of its last operation
   uint32_t dueGathers = 0; // gathers [0, dueGathers) have ended at `start`
-  uint32_t launchableGathers = 0; // no gather from here on can be launched by `after`
+  uint32_t launchableGathers = 0; // later gathers cannot be launched by `after`
   uint32_t readyReductions = 0;   // reductions [0, readyReductions) can be launched
-  uint32_t dueReductions = 0;     // that many, by deadline, have ended at `start`
+  uint32_t dueReductions = 0;     // the first so many by deadline have ended at `start`
   bool gathersBecomeDue = false, reductionsBecomeDue = false, reductionsGetReady = false;
-  bool replicasBecomeDue = false; // an update waits for them at `start`
+  bool replicasBecomeDue = false; // at `start`, an update waits for an all-reduce over replicas
 };
 
-/// Collectives' times in the program's units.
+/// Latencies and times per byte of collectives, in the program's units.
 struct LaneCosts {
   double gatherLatency = 0, gatherPerByte = 0;
   double reduceLatency = 0, reducePerByte = 0;
-  /// What the gathers' and the reductions' lane do between two moments, weighted.
+  /// The weighted work of the lanes of gathers and reductions between two moments.
   Expression workOf(const LaneShares &shares, const Moment &from, const Moment &to) const;
 };
 

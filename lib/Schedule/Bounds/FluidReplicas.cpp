@@ -1,4 +1,4 @@
-//===- FluidReplicas.cpp - What goes on over replicas ---------------------===//
+//===- FluidReplicas.cpp - All-reduces over replicas ----------------------===//
 
 #include "FluidRows.h"
 
@@ -7,13 +7,14 @@
 
 using namespace fsdp::schedule;
 
-/// Of what goes on over replicas the program knows how many bytes the lane has behind it where a
-/// reduction gets ready and where an update starts:
-///   at least the shards of all updates up to there, at most those that are ready;
-///   no more than what the reductions' lane has behind it leaves, since it goes on from there;
-///   between two of them, no more than the time allows beside computation, waits included, and
-///   what the other lanes do.
-/// Each update comes after its reduction and its way over replicas, one after the other.
+/// A column per moment counts the bytes that the lane of all-reduces over replicas has done. The
+/// moments are where a reduction gets ready and where an update starts. The bytes done are
+///   at least the shards of all updates up to the moment, and at most the shards that are ready;
+///   at most the shards of the bytes that the lane of reductions has done, since an all-reduce
+///   starts after its reduction;
+///   between two moments, at most the bytes for which there is time beside computation, waits
+///   included, and the work of the other lanes.
+/// Each update starts after its reduction and then its all-reduce have run one after the other.
 void FluidRows::addReplicas() {
   if (!windows.acrossCost)
     return;
@@ -40,7 +41,7 @@ void FluidRows::addReplicas() {
   const Moment *last = &segments.front().before;
   std::vector<LaneShares> sharesWithAcross =
       findLaneShares(problem, {.gathers = true, .reductions = true, .across = true});
-  // The others are rows of FluidLanes.cpp.
+  // Weights without all-reduces over replicas have their rows in FluidLanes.cpp.
   std::erase_if(sharesWithAcross,
                 [](const LaneShares &shares) { return shares[LaneWork::AcrossBytes] == 0; });
   double due = 0, compute = 0;

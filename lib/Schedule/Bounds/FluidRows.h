@@ -1,7 +1,7 @@
 //===- FluidRows.h - The rows of the fluid bound's linear program --*- C++ -*-===//
 //
-// Each function adds one family of rows. Above each definition stands why every plan satisfies
-// them.
+// Each function adds one family of rows. The comment at its definition says why every plan
+// satisfies these rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,13 +15,13 @@
 
 namespace fsdp::schedule {
 
-/// Whether a chain of this many merged collectives has a row. Only some lengths have, to keep the
-/// number of rows small.
+/// Whether a chain of this many merged collectives has a row. Only some lengths have rows, so that
+/// the program stays small.
 inline bool isOneOf(std::span<const uint32_t> lengths, uint32_t length) {
   return std::find(lengths.begin(), lengths.end(), length) != lengths.end();
 }
 
-/// The data that rows are made of.
+/// The input from which rows are built.
 struct FluidRows {
   const Problem &problem;
   const CollectiveWindows &windows;
@@ -30,13 +30,13 @@ struct FluidRows {
   LaneCosts costs;
   double timeUnitNs;
   LinearProgram &program;
-  /// By whether gathers, and whether reductions, may run.
+  /// Indices: whether gathers may run, whether reductions may run.
   std::vector<LaneShares> laneShares[2][2] = {
       {findLaneShares(problem, {}), findLaneShares(problem, {.reductions = true})},
       {findLaneShares(problem, {.gathers = true}),
        findLaneShares(problem, {.gathers = true, .reductions = true})}};
 
-  // FluidWork.cpp: work that must be done by a moment, or cannot be done before it.
+  // FluidWork.cpp: the most and the least work that lanes can have done by a moment.
   void addGatherWork();
   void addReductionWork();
   void addMergedGathers();
@@ -49,14 +49,14 @@ struct FluidRows {
   // FluidMemory.cpp: bytes.
   void addMemory();
 
-  // FluidReplicas.cpp: reductions over replicas.
+  // FluidReplicas.cpp: all-reduces over replicas.
   void addReplicas();
 
-  // FluidTurns.cpp: bytes and time.
+  // FluidTurns.cpp: disjunctions of bytes and time.
   void addTurns();
 
 private:
-  const FluidSegment &segmentAt(uint32_t position) const; // that begins there
+  const FluidSegment &segmentAt(uint32_t position) const; // the segment that begins there
   void addLaneRows(const Moment &from, const Moment &to, bool isComputing,
                    const Expression &computeTime);
 };

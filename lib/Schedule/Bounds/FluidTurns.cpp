@@ -1,4 +1,4 @@
-//===- FluidTurns.cpp - A gather before a reduction, or behind it ----------===//
+//===- FluidTurns.cpp - Disjunctions of a gather and a reduction -----------===//
 
 #include "FluidRows.h"
 
@@ -8,10 +8,10 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// Least times from when a reduction is ready until it has ended and computation is at its
-/// deadline.
+/// The least time from the position at which a reduction is ready until the reduction has ended and
+/// computation has reached its deadline.
 struct Turns {
-  double gatheredNs = 0, keptNs = 0; // for the use, or with the copy of the use before
+  double gatheredNs = 0, keptNs = 0; // if the use is gathered; if it reads the previous use's copy
 };
 
 class TurnFinder {
@@ -20,7 +20,7 @@ public:
              const std::vector<LaneShares> &laneShares)
       : problem(problem), windows(windows), laneShares(laneShares), reachedNs(problem.reachedNs()) {
   }
-  /// For a use between readiness and deadline, if its gather costs so much.
+  /// For a use between the reduction's readiness and deadline. `cost` is that of the use's gather.
   Turns find(const ReductionWindow &reduction, const GatherWindow &gather,
              const CollectiveCost &cost) const;
 
@@ -38,18 +38,25 @@ private:
 
 } // namespace
 
-/// Let a reduction be ready at position r and have its deadline at d, and a use between them begin
-/// with operation f. Beside some operations in [r, f), the tight ones, its input and the use's copy
-/// do not fit together; let b be the position behind the last of them. Let the gather be launched
-/// at p and the reduction waited for at w, which are the least of their buckets' times.
-///   p < r: the copy is there at the first tight operation, which followed the reduction.
-///   r <= p < b: w lies before the last tight operation, so that both have ended when f begins.
-///   b <= p, and the reduction has ended when f begins: so have both.
-///   b <= p, and it has not. If the gather began first, both happened behind b. Else the gather
-///   shared the time with the reduction from begin to end, and both happened behind r.
-/// In no stretch of time do both happen that is shorter than the lanes need for them. In the last
-/// case operations from f on, beside which the reduction does not fit in flight, were done before
-/// it was launched, so behind the gather, or followed it.
+/// A disjunction: in each case the time from r to d has a lower bound, and the least of these
+/// bounds holds for every plan.
+///
+/// Let a reduction be ready at position r with its deadline at d, and let a use between r and d
+/// begin with operation f. An operation in [r, f) is tight if the reduction's input and the use's
+/// copy do not fit beside it together. Let b be the position after the last tight operation, p the
+/// launch of the gather and w the wait for the reduction (positions of their buckets).
+///   1. p < r. The copy is live at the first tight operation, so this operation runs after the
+///      reduction has ended.
+///   2. r <= p < b. Then w is before the last tight operation, so both collectives have ended when
+///      f begins.
+///   3. b <= p, and the reduction has ended when f begins. Both collectives have ended then.
+///   4. b <= p, and the reduction has not ended when f begins. If the gather began first, both
+///      collectives run after b. Otherwise the reduction runs during the whole gather, and both run
+///      after r.
+/// A stretch of time in which both collectives run is at least as long as the lanes need for both.
+/// In case 4, take an operation at or after f beside which the reduction's input does not fit. The
+/// operation either ran before the reduction's launch, so after the gather, or it runs after the
+/// reduction.
 Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather,
                        const CollectiveCost &cost) const {
   const CollectiveDuration reduce = reduction.cost.of(reduction.inputBytes);
@@ -70,7 +77,7 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   if (behind == 0)
     return turns;
   turns.keptNs = std::max(leastNs, reduceNs + computeNs(firstKeptTight, deadline));
-  // No byte moves before the shorter of the two latencies has passed.
+  // No byte moves until the shorter of the two latencies has passed.
   const double leastLatencyNs = std::min(cost.latencyNs, reduction.cost.latencyNs);
   double bothNs = 0;
   for (const LaneShares &shares : laneShares) {

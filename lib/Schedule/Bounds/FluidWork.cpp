@@ -1,4 +1,4 @@
-//===- FluidWork.cpp - What lanes have done by when -----------------------===//
+//===- FluidWork.cpp - Work that lanes have done by each moment -----------===//
 
 #include "FluidRows.h"
 
@@ -7,7 +7,7 @@
 
 using namespace fsdp::schedule;
 
-/// Rows about chains of merged collectives stand for these numbers of them.
+/// Chains of so many merged collectives have rows.
 static constexpr uint32_t kChainLengths[] = {1, 2, 4, 8, 16};
 
 const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
@@ -19,9 +19,9 @@ const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
   return *segment;
 }
 
-/// When an operation starts, all gathers of uses that have begun have ended, and so have their
-/// buckets, each counted where its first member is. By a segment's end, no gather with a later gate
-/// has been launched; all members of a launched bucket have earlier gates.
+/// When an operation starts, the gathers of all uses that have begun have ended, and so have their
+/// buckets. A bucket's latency is counted at its first member. By a segment's end, no gather with a
+/// later gate has been launched: all members of a launched bucket have earlier gates.
 void FluidRows::addGatherWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
@@ -44,8 +44,8 @@ void FluidRows::addGatherWork() {
   }
 }
 
-/// A reduction has ended by its deadline. A bucket is counted where its last member is: if that has
-/// ended, or been ready, so have, or were, all of them.
+/// A reduction has ended by its deadline. A bucket's latency is counted at its last member: when
+/// the last member is ready all members are, and when it has ended all members have.
 void FluidRows::addReductionWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
@@ -68,16 +68,16 @@ void FluidRows::addReductionWork() {
   }
 }
 
-/// Suppose a gather is merged, and each one between it and the last that is due now is merged or
-/// kept. None of these begins a bucket, so its bucket began with one that is due, and has ended. If
-/// the supposition is wrong the row asks for no more than what is due anyway. It may be one of
-/// chunks.
+/// Suppose that a gather is merged, and that each gather between it and the last due gather is
+/// merged or kept. None of them begins a bucket, so the bucket of the gather began with a due
+/// gather, and has ended. If the supposition is wrong, the row requires no more than the due
+/// gathers. The gather may be from chunks, so it is weighted by its least cost share.
 void FluidRows::addMergedGathers() {
   for (const FluidSegment &segment : segments) {
     if (!segment.gathersBecomeDue)
       continue;
     Expression due = choices.gatherBytes[segment.dueGathers];
-    Expression between; // gathers, since the last that is due, that begin a bucket
+    Expression between; // number of gathers after the last due gather that begin a bucket
     for (uint32_t length = 1, j = segment.dueGathers; j < windows.gathers.size(); ++length, ++j) {
       Column merged = choices.mergedGathers[j];
       if (!merged || length > *std::rbegin(kChainLengths))
@@ -92,9 +92,9 @@ void FluidRows::addMergedGathers() {
   }
 }
 
-/// Suppose that some reductions, up to the last one that is ready, are all merged. None of them
-/// ends a bucket, so they wait for one that is not ready yet. If the supposition is wrong the row
-/// allows what is ready, or more.
+/// Suppose that the last few ready reductions are all merged. None of them ends a bucket, so they
+/// wait for a reduction that is not ready yet. If the supposition is wrong, the row allows at least
+/// all ready reductions.
 void FluidRows::addMergedReductions() {
   for (const FluidSegment &segment : segments) {
     uint32_t ready = segment.readyReductions;
@@ -102,7 +102,7 @@ void FluidRows::addMergedReductions() {
       continue;
     const Moment &beforeNext = segmentAt(windows.reductions[ready].ready).before;
     Expression allowed = choices.readyBytes[ready];
-    Expression between; // reductions, from this one to the last that is ready, that end a bucket
+    Expression between; // number of reductions, up to the last ready one, that end a bucket
     for (uint32_t length = 1; length <= ready; ++length) {
       Column merged = choices.mergedReductions[ready - length];
       if (!merged || length > *std::rbegin(kChainLengths))
@@ -117,7 +117,7 @@ void FluidRows::addMergedReductions() {
   }
 }
 
-/// A collective begins after the operation before its gate, and takes at least as long as it would
+/// A collective starts after the operation before its gate has ended, and takes at least as long as
 /// alone.
 void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {

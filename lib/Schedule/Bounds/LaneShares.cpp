@@ -1,4 +1,4 @@
-//===- LaneShares.cpp - What fits into a stretch of time beside what -------===//
+//===- LaneShares.cpp - Work that fits into a stretch of time --------------===//
 
 #include "LaneShares.h"
 #include "Model/Slowdowns.h"
@@ -9,7 +9,7 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// How fast each kind of work is done at a moment.
+/// The rate of each kind of work at a moment; 1: as fast as alone.
 using Rates = std::array<double, kNumLaneWorks>;
 
 } // namespace
@@ -32,7 +32,7 @@ static Rates ratesOf(const Contention &contention, const Activity &activity) {
   return rates;
 }
 
-/// The rates of all cases of what runs at a moment.
+/// The rates of each combination of work that may run at a moment.
 static std::vector<Rates> findRates(const Problem &problem, BusyLanes busy) {
   std::vector<CollectiveWork> gathers = {CollectiveWork::Gather};
   if (std::any_of(problem.meshes.begin(), problem.meshes.end(),
@@ -66,7 +66,7 @@ static double sumOf(const LaneShares &shares, const Rates &rates) {
 
 /// Raises the weight of `work` as far as the rates at every moment allow.
 static void raise(LaneShares &shares, LaneWork work, const std::vector<Rates> &moments) {
-  double most = 1; // nothing is done faster than beside nothing
+  double most = 1; // no work is faster than alone
   for (const Rates &rates : moments)
     if (double rate = rates[size_t(work)]; rate > 0)
       most = std::min(most, (1 - sumOf(shares, rates)) / rate);
@@ -82,7 +82,7 @@ std::vector<LaneShares> fsdp::schedule::findLaneShares(const Problem &problem, B
   constexpr LaneWork c = LaneWork::Compute, x = LaneWork::AcrossBytes;
   constexpr LaneWork gl = LaneWork::GatherLatency, gb = LaneWork::GatherBytes;
   constexpr LaneWork rl = LaneWork::ReduceLatency, rb = LaneWork::ReduceBytes;
-  // Weights are raised in this order, so the first ones become largest.
+  // Weights are raised in this order, so the first weights of an order become the largest.
   static constexpr LaneWork kOrders[][kNumLaneWorks] = {
       {gb, gl, rb, rl, x, c}, {rb, rl, gb, gl, x, c}, {gb, rb, gl, rl, x, c},
       {rb, gb, rl, gl, x, c}, {x, gb, rb, gl, rl, c}, {x, rb, gb, rl, gl, c},

@@ -1,9 +1,9 @@
-//===- LaneShares.h - What fits into a stretch of time beside what -*- C++ -*-===//
+//===- LaneShares.h - Work that fits into a stretch of time --------*- C++ -*-===//
 //
-// A stretch of time is at least as long as a weighted sum of the work that is done in it, if at
-// each moment the rates of that work, so weighted, add up to at most 1. Work is measured by the
-// time that it takes beside nothing. What may run at a moment, and how fast, is in
-// Model/Slowdowns.h: these are finitely many cases.
+// Work is measured by the time that it takes alone. Give each kind of work a weight. If at each
+// moment the weighted sum of the rates is at most 1, then a stretch of time is at least as long as
+// the weighted sum of the work done in it. Model/Slowdowns.h gives the rates for each combination
+// of concurrent work; there are finitely many combinations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +29,11 @@ constexpr size_t kNumLaneWorks = 6;
 
 struct LaneShares {
   std::array<double, kNumLaneWorks> weights = {}; // by LaneWork
-  /// The largest weighted sum of rates at a moment without computation.
+  /// The largest weighted sum of rates over all moments without computation.
   double idleRate = 0;
 
   double operator[](LaneWork work) const { return weights[size_t(work)]; }
-  /// The weighted sum of what gathers and reductions have to do.
+  /// The weighted sum of the work of gathers and reductions.
   double sumOf(const CollectiveDuration &gathers, const CollectiveDuration &reductions) const {
     return (*this)[LaneWork::GatherLatency] * gathers.latencyNs +
            (*this)[LaneWork::GatherBytes] * gathers.bytesNs +
@@ -42,13 +42,13 @@ struct LaneShares {
   }
 };
 
-/// The lanes that may be busy at some moment of a stretch.
+/// The lanes that may be busy in a stretch of time.
 struct BusyLanes {
   bool gathers = false, reductions = false, across = false;
 };
 
-/// Vectors of weights. In each, no weight can be raised without lowering another one; no vector is
-/// at most another one in all weights.
+/// Vectors of weights, all Pareto-optimal: no weight can be raised without lowering another weight
+/// of its vector, and no vector is dominated by another.
 std::vector<LaneShares> findLaneShares(const Problem &problem, BusyLanes busy);
 
 } // namespace fsdp::schedule

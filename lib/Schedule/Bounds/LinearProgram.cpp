@@ -1,7 +1,7 @@
 //===- LinearProgram.cpp - Linear programs, solved by HiGHS ---------------===//
 //
-// The only file that knows HiGHS. One thread, a fixed seed, no time limits: the same program gives
-// the same answer everywhere.
+// The only file that uses HiGHS. HiGHS runs with one thread, a fixed seed and no time limit, so the
+// same program gives the same answer everywhere.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ double LinearProgram::boundOf(const std::vector<double> &rowDuals) const {
   for (size_t i = 0; i < rows.size(); ++i) {
     double side = rowDuals[i] > 0 ? rows[i].lower : rows[i].upper;
     if (rowDuals[i] == 0 || side == kInfinity)
-      continue; // a price of the wrong sign is worth nothing
+      continue; // a dual price of the wrong sign counts as 0
     bound += rowDuals[i] * side;
     for (size_t k = rows[i].begin; k < endOf(i); ++k)
       reducedCost[entries[k].column] -= rowDuals[i] * entries[k].coefficient;
@@ -117,8 +117,8 @@ std::optional<LinearProgram::Solution> LinearProgram::solve(int64_t iterationLim
     return std::nullopt;
   Highs_setStringOptionValue(highs, "solver", "simplex");
   Highs_setIntOptionValue(highs, "simplex_iteration_limit", clampToInt(iterationLimit));
-  // Units keep the program's numbers near 1; scaling them takes a third more iterations. Costs are
-  // on one column, so that nearly all reduced costs are 0 until they are perturbed.
+  // Our units keep coefficients near 1; scaling by HiGHS takes a third more iterations. Only one
+  // column has a cost, so nearly all reduced costs are 0 without perturbation.
   Highs_setIntOptionValue(highs, "simplex_scale_strategy", 0);
   Highs_setDoubleOptionValue(highs, "dual_simplex_cost_perturbation_multiplier", 100);
   Highs_run(highs);

@@ -1,8 +1,8 @@
 //===- LinearProgram.h - Linear programs, solved by HiGHS ----------*- C++ -*-===//
 //
-// Minimises the sum of cost times column. Bounds that are returned do not rest on the solver's
-// word: for a linear program they are recomputed from its dual solution, which gives a valid bound
-// whatever the tolerances were.
+// Minimizes the sum of cost times column. The lower bound is recomputed from the solver's dual
+// prices. Any prices give a valid bound, so its validity does not depend on the solver's
+// tolerances.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 
 namespace fsdp::schedule {
 
-/// By default one that is always 0 and in no program.
+/// A column of the linear program. A default column belongs to no program and is always 0.
 struct Column {
   int32_t index = -1;
   explicit operator bool() const { return index >= 0; }
@@ -60,12 +60,12 @@ public:
   void requireEqual(const Expression &left, const Expression &right);
 
   struct Solution {
-    /// Proven: no point has a smaller objective.
+    /// A proven lower bound on the objective.
     double bound = 0;
     std::vector<double> values; // by column
     double valueOf(Column column) const { return column ? values[column.index] : 0; }
   };
-  /// None if the simplex method did not end within the limit, or the program has no point.
+  /// Nullopt if the simplex method did not end within the limit, or the program is infeasible.
   std::optional<Solution> solve(int64_t iterationLimit) const;
 
 private:
@@ -73,14 +73,14 @@ private:
     double lower, upper, cost;
   };
   struct Row {
-    size_t begin; // of its entries
+    size_t begin; // index of its first entry
     double lower, upper;
   };
   void addRow(const Expression &expression, double lower, double upper);
   size_t endOf(size_t row) const {
     return row + 1 < rows.size() ? rows[row + 1].begin : entries.size();
   }
-  /// The Lagrangian bound of these row prices.
+  /// The Lagrangian lower bound of these dual prices.
   double boundOf(const std::vector<double> &rowDuals) const;
   /// A HiGHS instance with this program loaded; the caller destroys it. Null if that failed.
   void *load() const;

@@ -1,8 +1,8 @@
 //===- QuickBound.cpp - Longest path and busy lanes -----------------------===//
 //
-// Both count only the collectives that every plan has: gathers whose copy cannot be kept from the
-// previous use, and all reductions. Merging saves latencies but no bytes, so a latency counts only
-// where nothing can be merged.
+// The quick bound is the larger of two lower bounds. Both count only the collectives that every
+// plan has: gathers whose copy cannot be kept from the previous use, and all reductions. Merging
+// saves latencies but no bytes, so a latency counts only if its collective cannot be merged.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,18 +17,18 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// A collective, from a position (the end of the operation before it) to an operation's start.
+/// An arc of the path: a collective between position `from` and the start of operation `to`.
 struct Arc {
   uint32_t from = 0, to = 0;
-  double durationNs = 0;        // at least, from one to the other; merged it takes longer
-  CollectiveDuration work = {}; // that no merging saves
+  double durationNs = 0;        // the least; a bucket of several members takes longer
+  CollectiveDuration work = {}; // the part that merging cannot save
 };
 
 } // namespace
 
 static Arc makeArc(uint32_t from, uint32_t to, const CollectiveCost &cost, int64_t bytes,
                    bool mergeable) {
-  // A larger bucket may have a shorter measured latency: only the line's counts.
+  // On a measured curve a larger bucket may have a shorter latency, so the line's latency counts.
   const CollectiveDuration work{mergeable ? 0 : cost.latencyNs, cost.nsPerByte * double(bytes)};
   return {from, to, cost.durationNs(bytes), work};
 }
@@ -70,8 +70,9 @@ static CollectiveDuration sumOfWork(const std::vector<Arc> &arcs) {
   return sum;
 }
 
-/// Copies that may be kept share the slack beside each operation of their gaps; what exceeds it is
-/// gathered again. Over operations of which no gap contains two, the bytes add up.
+/// The gap of a use is the run of operations between the group's previous use and the use. The
+/// copies that may be kept over an operation in their gaps share its slack; bytes beyond the slack
+/// are gathered again. For operations of which no gap contains two, these bytes add up.
 static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
   size_t n = windows.slackBytes.size();
   std::vector<std::vector<const GatherWindow *>> beginning(n + 1), ending(n + 1);
@@ -80,8 +81,8 @@ static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
       beginning[gather.keptFrom].push_back(&gather);
       ending[gather.first].push_back(&gather);
     }
-  std::vector<int64_t> mostBytes(n + 1); // by position: over the operations before it
-  std::multiset<uint32_t> begins;        // of the gaps around the operation
+  std::vector<int64_t> mostBytes(n + 1); // by position: for the operations before it
+  std::multiset<uint32_t> begins;        // of the gaps that contain the operation
   int64_t gapBytes = 0;
   for (size_t i = 0; i < n; ++i) {
     for (const GatherWindow *gather : beginning[i]) {
@@ -100,8 +101,8 @@ static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
   return mostBytes.back();
 }
 
-/// By position, the least time from the step's start to the end of the operation before it. At a
-/// position, computation waits for reductions first, then gathers are launched.
+/// The head of each position: the least time from the step's start to the end of the operation
+/// before it. At a position, waits for reductions come before launches of gathers.
 static std::vector<double> findHeads(const Problem &problem, std::vector<Arc> gathers,
                                      std::vector<Arc> reductions, std::vector<Arc> across) {
   size_t n = problem.operations.size();
@@ -136,12 +137,12 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   std::vector<Arc> gathers = gatherArcs(windows), reductions = reductionArcs(windows);
   std::vector<double> headNs = findHeads(problem, gathers, reductions, acrossArcs(windows));
 
-  double leastNsPerByte = windows.gatherCost.nsPerByte; // they may be gathered from chunks
+  double leastNsPerByte = windows.gatherCost.nsPerByte; // copies may be gathered from chunks
   for (const GatherWindow &gather : windows.gathers)
     leastNsPerByte = std::min(leastNsPerByte, gather.leastCost.nsPerByte);
   CollectiveDuration gatherWork = sumOfWork(gathers), reduceWork = sumOfWork(reductions);
   gatherWork.bytesNs += leastNsPerByte * double(findBytesGatheredAgain(windows));
-  // Computation does not begin before its first wait has ended.
+  // Computation starts after its first wait has ended.
   const double firstWaitNs = headNs[1] - problem.operations[0].durationNs;
   double pathNs = headNs.back(), busyNs = 0;
   for (const LaneShares &shares : findLaneShares(problem, {.gathers = true, .reductions = true})) {

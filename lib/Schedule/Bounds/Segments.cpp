@@ -11,7 +11,7 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   std::vector<uint8_t> cuts(n + 1, coarsen ? 0 : 1);
   cuts[0] = cuts[n] = 1;
   for (const GatherWindow &gather : windows.gathers) {
-    cuts[gather.gate] = cuts[gather.first] = 1; // a copy that may stay does so from its gate
+    cuts[gather.gate] = cuts[gather.first] = 1; // a copy that may be kept has its gate at keptFrom
     if (gather.chunk)
       cuts[gather.keptFrom] = 1;
   }

@@ -1,9 +1,9 @@
 //===- Segments.h - Runs of operations without events --------------*- C++ -*-===//
 //
-// Between two events (a use begins, a copy or a gradient appears, a collective has to be there or
-// cannot be launched earlier) operations differ in duration and memory only. A bound that looks at
-// such a run as a whole holds for every plan, and is cheaper. The run's tightest operation is the
-// one that limits prefetching, so a run ends with it.
+// Events here are the begins and ends of windows and of uses. Between two events, operations differ
+// only in duration and memory. A bound that treats such a run of operations as one operation holds
+// for every plan and is cheaper. The operation of the run with the least slack limits prefetching,
+// so the run is cut after this operation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,13 @@ namespace fsdp::schedule {
 struct Segment {
   uint32_t begin = 0, end = 0; // operations [begin, end)
   double durationNs = 0;
-  /// Of CollectiveWindows::slackBytes.
+  /// The least slack in the segment, and the slack of its last operation (CollectiveWindows).
   int64_t leastSlackBytes = 0, lastSlackBytes = 0;
   bool isSingle() const { return end == begin + 1; }
 };
 
-/// In order, without gaps; begins wherever a window of a gather or a reduction begins or ends, and
-/// where replicas are waited for.
+/// In order, without gaps. A segment begins at each position at which a window of a gather or a
+/// reduction begins or ends, and at each update that waits for replicas.
 std::vector<Segment> findSegments(const Problem &problem, const CollectiveWindows &windows,
                                   bool coarsen);
 

@@ -1,7 +1,8 @@
 //===- SubsetSum.cpp - How much of a capacity whole buffers can fill ------===//
 //
-// Models have few different sizes, so that branching over how many of each works, the largest size
-// first. Many different sizes fill nearly any capacity; then the capacity itself is as good.
+// Models have few different sizes, so the search branches over the number of buffers of each size,
+// the largest size first. Many different sizes fill nearly any capacity; then the capacity itself
+// is a good upper bound.
 //
 //===----------------------------------------------------------------------===//
 

@@ -11,8 +11,8 @@ namespace fsdp::schedule {
 /// How many buffers there are of each size.
 using SizeCounts = std::map<int64_t, uint32_t>;
 
-/// The largest sum of a subset of the buffers that is at most `capacity`, or an upper bound on it
-/// where finding it would take long; 0 if the capacity is negative.
+/// The largest sum of a subset of the buffers that is at most `capacity`, or an upper bound on this
+/// sum if the search would take long; 0 if the capacity is negative.
 int64_t largestSubsetSum(const SizeCounts &sizes, int64_t capacity);
 
 } // namespace fsdp::schedule

@@ -11,7 +11,7 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// The problem's durations, runs of operations at once.
+/// The problem's durations, with sums over runs of operations.
 struct SummedDurations : NominalDurations {
   const TaskContext &context;
   double ofOperations(uint32_t first, uint32_t end) const {
@@ -27,7 +27,7 @@ ListScheduler::ListScheduler(const Problem &problem, std::optional<int64_t> maxB
 
 ListScheduler::~ListScheduler() = default;
 
-/// Decisions that are tried one after the other nearly always chunk the same uses.
+/// Consecutive decisions nearly always gather the same uses from chunks, so one context is cached.
 std::shared_ptr<const TaskContext> ListScheduler::findContext(const Decisions &decisions) const {
   if (decisions.chunked.empty() || !mayChunkAll(*plain, decisions))
     return plain;

@@ -40,7 +40,7 @@ double Placement::findOperationEnd() const {
       startNs = std::max(startNs, streams.hasEnded(task.ticket)
                                       ? streams.findEnd(task.acrossTicket)
                                       : streams.findEnd(task.ticket) + task.across->totalNs());
-  // The end matters only while a lane is busy, and then computation is slower.
+  // The end matters only while a lane is busy; computation is slower then.
   return startNs + operation().durationNs * problem.contention.gathers;
 }
 
@@ -62,18 +62,18 @@ void Placement::launchNeededGathers() {
   }
 }
 
-/// Whether the gather's memory is there from this position to its use.
+/// Whether memory for the gather's copy is free from this position to its use.
 bool Placement::isLaunchable(GatherTask &task) {
   if (task.earliest > position)
     return false;
-  // Room only shrinks: a gather that does not fit now does not fit before the obstacle has passed.
+  // Room only shrinks, so a gather that does not fit now fits at the earliest after the obstacle.
   if (task.checkedAt != plan.gathers.size()) {
     task.earliest = tasks.room.findBehindObstacle(position, task.first, task.bytes);
     if (task.earliest > position)
       return false;
     task.checkedAt = plan.gathers.size();
   }
-  // The copy must also fit beside pending reductions, and leave room for those that were put off.
+  // The copy must also fit beside pending reductions, and leave room for put-off reductions.
   while (!fits(operation().liveBytes + held + findNeededBytes() + task.bytes))
     if (!releaseEnded())
       return false;

@@ -25,7 +25,7 @@ void Placement::waitForOldest() {
   pending.erase(pending.begin());
 }
 
-/// Waits for the reductions over replicas that an update at this position needs.
+/// Waits for the all-reduces over replicas that an update at this position needs.
 void Placement::waitForReplicas() {
   while (goingOn.getFirstUpdate() == position) {
     auto due = std::find_if(goingOn.begin(), goingOn.end(), [&](uint32_t index) {
@@ -36,7 +36,7 @@ void Placement::waitForReplicas() {
   }
 }
 
-/// Whether the oldest pending reduction would have ended by now on a slower network, too.
+/// Whether the oldest pending reduction would have ended by now even on a slower network.
 bool Placement::hasLongEnded() const {
   constexpr double kMargin = 0.25; // of its duration
   const ReductionTask &task = tasks.reductions[pending.front()];
@@ -45,8 +45,8 @@ bool Placement::hasLongEnded() const {
              streams.getNow();
 }
 
-/// Waits for all reductions that have ended, which takes no time and frees their memory. False if
-/// there are none.
+/// Waits for all reductions that have ended. These waits take no time and free memory. False if no
+/// reduction has ended.
 bool Placement::releaseEnded() {
   bool isAny = false;
   while (!pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket)) {
@@ -56,7 +56,7 @@ bool Placement::releaseEnded() {
   return isAny;
 }
 
-/// Launches the first ready reduction that has room. False if none has.
+/// Launches the first ready reduction that has room. False if no ready reduction has room.
 bool Placement::launchFirstWithRoom() {
   auto it = std::find_if(unlaunched.begin(), unlaunched.end(),
                          [&](uint32_t index) { return hasRoom(tasks.reductions[index]); });
@@ -72,8 +72,8 @@ bool Placement::canStart() const {
   return streams.findEndOfLane(reductionLane) <= findOperationEnd();
 }
 
-/// Whether all ready reductions may be launched at the next position instead: the next operation
-/// has room for their inputs, and the next position for launching one after the other.
+/// Whether all ready reductions may be launched at the next position instead. The coming operation
+/// must have room for their inputs, and the next position room to launch them one after another.
 bool Placement::canPutOff() const {
   if (position + 1 == problem.operations.size())
     return false;
@@ -85,7 +85,7 @@ bool Placement::canPutOff() const {
               tasks.changes[position + 1] + unlaunched.getMostOutputBytes());
 }
 
-/// Whether a gather that could start now, on the same lane, goes before a reduction.
+/// Whether a gather that could start now on the shared lane goes before a reduction.
 bool Placement::isGatherFirst() {
   if (!isShared || !decisions.gathersGoFirst)
     return false;
@@ -94,11 +94,11 @@ bool Placement::isGatherFirst() {
          (tasks.gathers[nextAhead].first == position || isLaunchable(tasks.gathers[nextAhead]));
 }
 
-/// Launches ready reductions that can start at once, and those that cannot be put off.
+/// Launches ready reductions that can start at once or that cannot be put off.
 void Placement::launchWanted() {
   while (!unlaunched.isEmpty()) {
     const ReductionTask &task = tasks.reductions[unlaunched.front()];
-    // If the operation has no room for the output too, the reduction must be waited for at once.
+    // If the operation has no room for the output as well, the reduction's wait follows at once.
     bool hasRoomForAll =
         hasRoom(task) && fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
     if (!hasRoomForAll && releaseEnded())
@@ -111,7 +111,7 @@ void Placement::launchWanted() {
     if (launchFirstWithRoom())
       continue;
     if (pending.isEmpty())
-      return; // The schedule of least memory puts it off as well.
+      return; // The schedule of least memory puts this reduction off as well.
     waitForOldest();
   }
 }
@@ -130,7 +130,7 @@ bool Placement::updateDue() {
   return true;
 }
 
-/// Waits until the coming operation fits beside what is pending.
+/// Waits for reductions until the coming operation fits into memory beside the pending reductions.
 bool Placement::makeRoom() {
   while (!fits(operation().liveBytes + held + findNeededBytes())) {
     if (!pending.isEmpty())
@@ -151,7 +151,7 @@ bool Placement::advanceReductions() {
     launchWanted();
     if (!updateDue() || !makeRoom())
       return false;
-    // After standing still, more can start.
+    // After a wait that took time, more reductions can start.
     if (streams.getNow() == beforeNs || unlaunched.isEmpty())
       return true;
   }

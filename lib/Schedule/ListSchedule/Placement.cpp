@@ -32,7 +32,7 @@ bool Placement::run() {
   return true;
 }
 
-/// Decides the current position, and runs the operation behind it.
+/// Places launches and waits at the current position, and runs the operation after it.
 bool Placement::issue() {
   held += tasks.changes[position];
   for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
@@ -49,7 +49,7 @@ bool Placement::issue() {
   return true;
 }
 
-/// Advances to the next position at which a launch or a wait is possible; few positions are.
+/// Advances to the next position at which a launch or a wait is possible. Most positions have none.
 void Placement::skipQuiet() {
   uint32_t nextEvent = findNextEvent();
   skipLaunched();
@@ -86,7 +86,7 @@ uint32_t Placement::findNextEvent() const {
       {next, unlaunched.getFirstUpdate(), pending.getFirstUpdate(), goingOn.getFirstUpdate()});
 }
 
-/// Whether no reduction, nor a gather if one may be launched, can do anything at this position.
+/// Whether nothing can be launched or waited for at this position. Gathers count if `mayGather`.
 bool Placement::isQuiet(bool mayGather) const {
   double endNs = streams.getNow() + operation().durationNs * problem.contention.several;
   if (mayGather && streams.findEndOfLane(0) <= endNs)

@@ -1,13 +1,15 @@
 //===- Placement.h - Positions for tasks ------------------------*- C++ -*-===//
 //
-// Walks the operations once, on simulated streams. Before each operation it does, in this order:
-// waits for reductions that have ended; launches ready reductions that could start before the
-// operation ends; waits for more reductions if the operation or an update needs their memory;
-// launches the gathers that the operation needs; launches later gathers that could start before the
-// operation ends and fit until their use beside the schedule of least memory (Tasks.h).
+// Walks the operations once, on simulated streams. Before each operation it
+//   waits for reductions that have ended;
+//   launches ready reductions that could start before the operation ends;
+//   waits for more reductions if the operation needs their memory or an update needs their result;
+//   launches the gathers that the operation needs;
+//   launches later gathers that could start before the operation ends, if their copies fit until
+//   their use beside the schedule of least memory (Tasks.h).
 //
-// Collectives that are launched ahead never take memory that the schedule of least memory needs.
-// So waiting for all reductions always makes room for the next operation.
+// Collectives that are launched ahead never take memory that the schedule of least memory needs, so
+// waits for all reductions always make room for the next operation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +20,7 @@
 
 namespace fsdp::schedule {
 
-/// Reduction tasks in order, with what the list scheduler asks at every position.
+/// Reduction tasks in order, with the sums that the list scheduler needs at every position.
 class ReductionQueue {
 public:
   explicit ReductionQueue(const std::vector<ReductionTask> &tasks) : tasks(tasks) {}
@@ -29,8 +31,8 @@ public:
   auto begin() const { return indices.begin(); }
   auto end() const { return indices.end(); }
 
-  int64_t getInputBytes() const { return inputBytes; }           // of all
-  int64_t getMostOutputBytes() const { return mostOutputBytes; } // of one
+  int64_t getInputBytes() const { return inputBytes; }           // of all tasks
+  int64_t getMostOutputBytes() const { return mostOutputBytes; } // largest output of a task
   uint32_t getFirstUpdate() const { return firstUpdate; }
 
   void push(uint32_t index) {
@@ -61,7 +63,7 @@ private:
 class Placement {
 public:
   Placement(const TaskContext &context, const Decisions &decisions, Tasks &tasks);
-  /// False if memory runs out, which the tasks' room excludes.
+  /// False if memory runs out. The tasks' room excludes this case.
   bool run();
   Plan takePlan() { return std::move(plan); }
 
@@ -122,13 +124,13 @@ private:
   int64_t held = 0;
   std::vector<uint32_t> byFirst; // gather tasks by their first operation
   size_t nextNeeded = 0;         // in byFirst
-  size_t nextAhead = 0;          // gather task; all before are launched
+  size_t nextAhead = 0;          // gather task; all tasks before it are launched
   std::vector<uint32_t> taskOfUse;
   uint32_t nextUse = 0;
   size_t nextReady = 0;      // reduction task
-  ReductionQueue unlaunched; // ready ones
-  ReductionQueue pending;    // launched ones that are not waited for
-  ReductionQueue goingOn;    // over replicas; not waited for
+  ReductionQueue unlaunched; // ready, not launched yet
+  ReductionQueue pending;    // launched, not waited for yet
+  ReductionQueue goingOn;    // all-reduced over replicas, not waited for yet
 };
 
 } // namespace fsdp::schedule

@@ -18,8 +18,8 @@ void fsdp::schedule::putOffWaits(const Problem &problem, Plan &plan) {
         heldBytes[operation] = bytes;
         reach(bytes);
       });
-  // Before the next launch nothing but operations holds more than before, so that no two waits
-  // matter to the same operation.
+  // A later wait adds bytes only to operations before the next launch of a reduction. So each
+  // operation is affected by at most one wait.
   for (size_t i = 0; i < plan.reductions.size(); ++i) {
     ReductionBucket &bucket = plan.reductions[i];
     uint32_t end = i + 1 < plan.reductions.size() ? plan.reductions[i + 1].launch : UINT32_MAX;

@@ -7,10 +7,10 @@
 
 namespace fsdp::schedule {
 
-/// Moves each wait for a reduction to the launch of the next reduction or to its update, whichever
-/// comes first, as long as the plan's peak stays the same. A collective begins when the last rank
-/// reaches it; with a later wait, ranks that are early go on computing. The simulation does not see
-/// this gain, since all its ranks are equally fast. O(n).
+/// Moves each wait for a reduction towards the launch of the next reduction or its own update,
+/// whichever comes first, as far as the plan's peak stays the same. A collective begins when the
+/// last rank reaches it; with a later wait, the other ranks go on computing in the meantime. The
+/// simulation does not show this gain, since all its ranks are equally fast. O(n).
 void putOffWaits(const Problem &problem, Plan &plan);
 
 } // namespace fsdp::schedule

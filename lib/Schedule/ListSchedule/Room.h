@@ -9,8 +9,8 @@
 
 namespace fsdp::schedule {
 
-/// A number per operation. Intervals of operations are reduced by, and compared with, a number in
-/// blocks: gathers may be ahead of their uses by thousands of operations.
+/// The free bytes at each operation. Operations are grouped in blocks, so that intervals of
+/// thousands of operations, which gathers ahead of their uses need, are handled fast.
 class Room {
 public:
   void reset(std::vector<int64_t> bytesByOperation) {
@@ -35,8 +35,8 @@ public:
     }
   }
 
-  /// One behind the last operation in [first, end) that has less than `amount`; `first` if all have
-  /// as much.
+  /// The position after the last operation in [first, end) that has less than `amount` free;
+  /// `first` if all of them have at least `amount`.
   uint32_t findBehindObstacle(uint32_t first, uint32_t end, int64_t amount) const {
     while (first < end) {
       uint32_t block = (end - 1) / kBlock, begin = std::max(first, block * kBlock);
@@ -52,8 +52,8 @@ public:
 private:
   static constexpr uint32_t kBlock = 64;
   struct Block {
-    int64_t least; // of its operations
-    int64_t taken; // from all of them
+    int64_t least; // free bytes, over its operations
+    int64_t taken; // from each of its operations
   };
 
   int64_t findLeast(uint32_t block) const {
@@ -62,7 +62,7 @@ private:
     return *std::min_element(begin, begin + size);
   }
 
-  std::vector<int64_t> bytes; // without what was taken from whole blocks
+  std::vector<int64_t> bytes; // before the subtraction of Block::taken
   std::vector<Block> blocks;
 };
 

@@ -1,4 +1,4 @@
-//===- Tasks.cpp - The collectives of decisions and the room for them -----===//
+//===- Tasks.cpp - Launches to place, and the room for them ---------------===//
 
 #include "Tasks.h"
 
@@ -37,7 +37,7 @@ bool fsdp::schedule::mayChunkAll(const TaskContext &context, const Decisions &de
   return true;
 }
 
-/// Whether each use is kept or gathered, as its group's rule has it.
+/// Whether each use is either kept or gathered, as its group's KeepRule allows.
 static bool isComplete(const TaskContext &context, const Decisions &decisions) {
   const Problem &problem = context.problem;
   if (decisions.kept.size() != problem.uses.size() || !mayChunkAll(context, decisions))
@@ -65,7 +65,7 @@ static bool isComplete(const TaskContext &context, const Decisions &decisions) {
   return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
 }
 
-/// A launch of these uses of the bucket.
+/// One launch for `uses`, which are members of the bucket.
 static GatherTask makeGatherTask(const TaskContext &context, const std::vector<uint32_t> &uses,
                                  const Decisions::Gathers &bucket) {
   const Problem &problem = context.problem;
@@ -79,7 +79,7 @@ static GatherTask makeGatherTask(const TaskContext &context, const std::vector<u
       task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
     task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
   }
-  const uint32_t use = task.uses.front(); // the others are of its mesh, and from chunks if it is
+  const uint32_t use = task.uses.front(); // all uses have one mesh; all or none are from chunks
   const bool isChunked = !context.chunked.empty() && context.chunked[use];
   task.byCopyEngine = problem.goesByCopyEngine(use, isChunked, bucket.byCopyEngine);
   task.duration = problem.ofGather(task.uses, context.chunked, task.byCopyEngine);
@@ -116,7 +116,7 @@ public:
                   int64_t prefetchCapBytes, Tasks &tasks)
       : problem(problem), begins(begins), prefetchCapBytes(prefetchCapBytes), tasks(tasks) {}
 
-  /// The tasks' room; false if the schedule exceeds the cap.
+  /// Sets the tasks' room. False if the schedule exceeds the cap.
   bool findRoom();
 
 private:
@@ -125,13 +125,13 @@ private:
   bool advanceReductions();
 
   const Problem &problem;
-  const std::vector<int64_t> &begins; // by operation, of copies
+  const std::vector<int64_t> &begins; // by operation: bytes of the copies gathered for it
   const int64_t prefetchCapBytes;
   Tasks &tasks;
   uint32_t position = 0;
   std::vector<uint32_t> pending;
   int64_t held = 0;       // copies, inputs of pending reductions, shards
-  int64_t launchPeak = 0; // at launches at this position
+  int64_t launchPeak = 0; // peak over the launches at this position
 };
 
 } // namespace
@@ -157,7 +157,7 @@ bool LeastMemoryWalk::launchIfRoom(uint32_t index) {
   return true;
 }
 
-/// False if an update has to wait for one that has no room.
+/// False if an update at this position needs a reduction that has no room.
 bool LeastMemoryWalk::advanceReductions() {
   launchPeak = 0;
   while (std::erase_if(pending, [&](uint32_t index) { return launchIfRoom(index); })) {
@@ -180,7 +180,7 @@ bool LeastMemoryWalk::findRoom() {
       if (position > 0)
         room[position - 1] = std::min(room[position - 1], prefetchCapBytes - launchPeak);
     }
-    // Up to where reductions come in again.
+    // Advance to the next position with a reduction that is pending or becomes ready.
     uint32_t end = numOperations;
     if (!pending.empty())
       end = position + 1;
@@ -201,8 +201,8 @@ bool LeastMemoryWalk::findRoom() {
   return next == tasks.reductions.size();
 }
 
-/// Calls `make` with the launches of a bucket: members that meet the same ranks, which `ranksOf`
-/// tells apart, of at most `mostBytes`. A member that is larger is a launch of its own.
+/// Splits a bucket into launches and calls `make` for each. Members of a launch have equal
+/// `ranksOf` and at most `mostBytes` in all. A larger member is a launch of its own.
 template <typename RanksOf, typename BytesOf, typename Make>
 static void split(const std::vector<uint32_t> &bucket, int64_t mostBytes, RanksOf ranksOf,
                   BytesOf bytesOf, Make make) {
@@ -227,7 +227,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   if (!isComplete(context, decisions))
     return std::nullopt;
   Tasks tasks;
-  // Far from overflow, whatever is added.
+  // Small enough that sums do not overflow.
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
   tasks.capBytes = problem.memoryCapBytes.value_or(kUnlimited);
   int64_t prefetchCapBytes =

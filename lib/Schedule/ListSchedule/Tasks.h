@@ -1,4 +1,4 @@
-//===- Tasks.h - The collectives of decisions and the room for them -*- C++ -*-===//
+//===- Tasks.h - Launches to place, and the room for them -------*- C++ -*-===//
 
 #ifndef FSDP_LIB_SCHEDULE_TASKS_H
 #define FSDP_LIB_SCHEDULE_TASKS_H
@@ -9,62 +9,64 @@
 
 namespace fsdp::schedule {
 
-/// A bucket of gathers that has to be launched somewhere from `earliest` to `first`.
+/// A bucket of gathers that must be launched at a position in [earliest, first].
 struct GatherTask {
   std::vector<uint32_t> uses;
-  uint32_t earliest = 0; // its gate; and the copies that it replaces are gone
-  uint32_t first = 0;    // operation that reads it first
+  uint32_t earliest = 0; // earliest start: at its gate, and after its groups' previous copies
+  uint32_t first = 0;    // first operation that reads a copy of the bucket
   int64_t bytes = 0;
   CollectiveDuration duration;
   bool byCopyEngine = false;
-  /// It had room when this many buckets were launched.
+  /// The number of launched buckets when the task was last found to have room.
   size_t checkedAt = SIZE_MAX;
   bool isLaunched = false;
   Ticket ticket;
 };
 
-/// A bucket of reductions that has to be launched and waited for somewhere from `ready` to
-/// `update`.
+/// A bucket of reductions whose launch and wait must be at positions in [ready, update].
 struct ReductionTask {
   std::vector<uint32_t> reductions;
   uint32_t ready = 0, update = 0; // positions
-  uint32_t gate = 0;              // not launched before if it can be put off
+  uint32_t gate = 0;              // position; an earlier launch only if it cannot be put off
   int64_t inputBytes = 0, outputBytes = 0;
   CollectiveDuration duration;
   std::optional<CollectiveDuration> across; // over replicas
   Ticket ticket, acrossTicket;
 };
 
-/// What decisions ask for, beside the one schedule that needs the least memory: each gather at its
-/// first use, each reduction done at the first position with room for its output beside its input,
-/// but behind its gate if it can be put off.
+/// The launches that decisions ask for, and the memory that the schedule of least memory leaves
+/// free. In this schedule each gather is launched at its first use. Each reduction is launched and
+/// waited for at the first position with room for its output beside its input; if it can be put
+/// off, at the first such position from its gate on.
 struct Tasks {
   std::vector<GatherTask> gathers;
   std::vector<ReductionTask> reductions; // by `ready`
-  /// By position, before anything is launched there: bytes of reductions that become ready, less
-  /// copies and shards that nothing needs any more.
+  /// By position, before its launches: input bytes of reductions that become ready minus bytes of
+  /// copies and shards after their last use.
   std::vector<int64_t> changes;
-  /// By operation: what copies that are launched before their use may take, while it runs and at
-  /// the position behind it, so that the rest can go on by that schedule.
+  /// By operation: the bytes that copies launched before their use may take, while the operation
+  /// runs and at the position after it. All other collectives can then follow the schedule of least
+  /// memory.
   Room room;
   int64_t capBytes = 0;
 };
 
-/// What depends on the problem, and on which uses are gathered from chunks, alone.
+/// Facts that depend only on the problem and on the set of uses that are gathered from chunks.
 struct TaskContext {
   explicit TaskContext(const Problem &problem, const std::vector<uint8_t> &chunked = {});
   const std::vector<uint8_t> chunked; // by use; empty: none is
   const std::optional<Problem> changed;
-  const Problem &problem; // with what chunks add to operations
+  const Problem &problem; // includes the time and bytes of chunks
   std::vector<int32_t> previousUses, nextUses;
   std::vector<int64_t> reductionChanges; // as Tasks::changes, without copies
   std::vector<double> beginNs;           // by position, without any waiting
 };
 
-/// Whether the groups of all uses that are to be gathered from chunks have these.
+/// Whether every use that the decisions gather from chunks belongs to a group with chunks.
 bool mayChunkAll(const TaskContext &context, const Decisions &decisions);
 
-/// None if the decisions are incomplete, break a rule of a group, or fit no schedule.
+/// Nullopt if the decisions are incomplete, break a group's KeepRule, or need more memory than the
+/// cap even in the schedule of least memory.
 std::optional<Tasks> makeTasks(const TaskContext &context, const Decisions &decisions,
                                std::optional<int64_t> maxBucketBytes = std::nullopt);
 

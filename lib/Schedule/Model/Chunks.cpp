@@ -1,4 +1,4 @@
-//===- Chunks.cpp - What chunks add to the operations ---------------------===//
+//===- Chunks.cpp - Time and bytes that chunks add to operations ----------===//
 
 #include "Chunks.h"
 
@@ -17,7 +17,7 @@ std::vector<Operation> fsdp::schedule::addChunks(const Problem &problem,
     operations[made].durationNs += chunk.copyNs;
     changes[made] += chunk.bytes;
     changes[problem.uses[use].first + 1] -= chunk.bytes;
-    operations[made].carriedBytes -= chunk.bytes; // it is not there before
+    operations[made].carriedBytes -= chunk.bytes; // the chunk is not live before the operation
   }
   int64_t liveBytes = 0;
   for (size_t i = 0; i < operations.size(); ++i) {

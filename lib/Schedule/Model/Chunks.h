@@ -1,7 +1,7 @@
-//===- Chunks.h - What chunks add to the operations -------------*- C++ -*-===//
+//===- Chunks.h - Time and bytes that chunks add to operations --*- C++ -*-===//
 //
-// The rules of Problem.h: the last operation of the use that leaves a chunk copies it, and it is
-// live from there to the first operation of the use that is gathered from it.
+// The rules of Problem.h: the last operation of the use that leaves a chunk makes it. The chunk is
+// live from this operation to the first operation of the use that is gathered from it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,18 +12,18 @@
 
 namespace fsdp::schedule {
 
-/// Whether a use that has one of its group before it may be gathered from chunks.
+/// Whether a use may be gathered from chunks. `previous` is the group's previous use; -1: none.
 inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
   const Group &group = problem.groups[problem.uses[use].group];
   return previous >= 0 && group.chunk && group.keep != KeepRule::Always;
 }
 
-/// The operations of a plan whose uses in `chunked`, by use, are gathered from chunks: with the
-/// copies in their durations, and the chunks among their bytes. O(n).
+/// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Durations
+/// include the time to make chunks, and bytes include chunks. O(n).
 std::vector<Operation> addChunks(const Problem &problem, const std::vector<int32_t> &previousUses,
                                  std::span<const uint8_t> chunked);
 
-/// The problem with these operations; itself if none is chunked.
+/// The problem with these operations. Empty `chunked`: the problem unchanged.
 Problem withChunks(const Problem &problem, std::span<const uint8_t> chunked);
 
 } // namespace fsdp::schedule

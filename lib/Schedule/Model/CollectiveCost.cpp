@@ -22,7 +22,7 @@ double CollectiveCurve::durationNs(int64_t bytes) const {
                          (double(bytes - before.bytes) / double(after->bytes - before.bytes));
 }
 
-/// The cost whose curve's durations are those of `of`.
+/// `cost` with the durations of its curve replaced by `durationOf`.
 template <typename DurationOf>
 static CollectiveCost withDurations(CollectiveCost cost, DurationOf durationOf) {
   if (!cost.curve)

@@ -1,4 +1,4 @@
-//===- LiveBytes.cpp - What a plan holds at each moment -------------------===//
+//===- LiveBytes.cpp - Live bytes of a plan at each moment ----------------===//
 
 #include "LiveBytes.h"
 

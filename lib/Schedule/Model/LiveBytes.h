@@ -1,4 +1,4 @@
-//===- LiveBytes.h - What a plan holds at each moment ------------*- C++ -*-===//
+//===- LiveBytes.h - Live bytes of a plan at each moment ---------*- C++ -*-===//
 
 #ifndef FSDP_LIB_SCHEDULE_LIVEBYTES_H
 #define FSDP_LIB_SCHEDULE_LIVEBYTES_H
@@ -8,15 +8,15 @@
 
 namespace fsdp::schedule {
 
-/// By use: the last operation that reads the copy which the use reads, if the uses in `kept` read
-/// the copy of the group's previous use.
+/// By use: the last operation that reads the use's gathered copy. The uses in `kept` read the copy
+/// of the group's previous use.
 std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &nextUses,
                                    const std::vector<uint8_t> &kept);
 
-/// Calls `atLaunch(bytes, position)` for each launch of a reduction, when its input, its output and
-/// the carried bytes are live, and `atOperation(bytes, index)` for each operation, in the order of
-/// issue. These moments contain the peak: gathers are launched last at a position, and the
-/// operation after them has at least as many live bytes. O(n).
+/// Calls `atLaunch(bytes, position)` for each launch of a reduction, at which its input, its output
+/// and the carried bytes are live, and `atOperation(bytes, index)` for each operation, in the order
+/// of issue. The peak is at one of these moments: gathers are launched last at a position, and the
+/// operation that follows has at least as many live bytes. O(n).
 template <typename AtLaunch, typename AtOperation>
 void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
                    AtOperation &&atOperation) {
@@ -25,7 +25,7 @@ void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch
   if (!plan.chunked.empty())
     withChunks = addChunks(problem, problem.previousUses(), plan.chunked);
   const std::vector<Operation> &operations = plan.chunked.empty() ? problem.operations : withChunks;
-  // By position: bytes that become live, less those that die, before its reductions are launched.
+  // By position: bytes that become live minus bytes that die, before its launches of reductions.
   std::vector<int64_t> changes(n + 1);
   std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
   for (const GatherBucket &bucket : plan.gathers)

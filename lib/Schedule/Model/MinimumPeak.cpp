@@ -1,10 +1,10 @@
 //===- MinimumPeak.cpp - The memory that no plan can avoid ----------------===//
 //
 // A plan of least peak gathers each copy at its first use. It launches a reduction, and waits for
-// it, at the first position where input and output fit together under the cap: that frees memory,
-// so no later choice suffers. Nearly always this is the position where the reduction is ready.
-// Where it is not (fewer bytes are live at the next position), the position depends on the cap, and
-// the least cap is found by bisection.
+// it, at the first position where input and output fit together under the cap. An early reduction
+// frees memory, so no later choice suffers. Nearly always this is the position at which the
+// reduction is ready. If a later position has fewer live bytes, the position depends on the cap,
+// and the least cap is found by bisection.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,10 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// By operation: bytes that become live, less those that die. The running sum is the live bytes.
+/// By operation: bytes that become live minus bytes that die. The running sum is the live bytes.
 using Changes = std::vector<int64_t>;
 
-/// Live bytes without those of reductions, by operation and by position.
+/// Live bytes without the buffers of reductions, by operation and by position.
 struct Floor {
   std::vector<int64_t> operationBytes, positionBytes;
 };
@@ -69,8 +69,8 @@ std::vector<int64_t> Problem::unavoidableBytes() const {
   return bytes;
 }
 
-/// The peak if each reduction runs at its first position with room under `cap`. None if a reduction
-/// has no room up to its update, or an operation does not fit.
+/// The peak if each reduction runs at its first position with room under `cap`. Nullopt if a
+/// reduction has no room up to its update, or an operation does not fit.
 static std::optional<Problem::MinimumPeak> findPeak(const Problem &problem, const Floor &floor,
                                                     int64_t cap) {
   Problem::MinimumPeak peak;
@@ -84,7 +84,7 @@ static std::optional<Problem::MinimumPeak> findPeak(const Problem &problem, cons
     return a->outputBytes > b->outputBytes;
   };
   size_t next = 0;
-  int64_t held = 0; // inputs of pending reductions, shards of others
+  int64_t held = 0; // inputs of pending reductions, shards of finished reductions
   std::vector<int64_t> updated(problem.operations.size() + 1);
   for (uint32_t i = 0; i < problem.operations.size(); ++i) {
     held -= updated[i];

@@ -87,8 +87,8 @@ static Wrong checkReductions(const Problem &problem) {
   return std::nullopt;
 }
 
-/// Bounds take for granted that no duration is below the line and that more bytes take no less
-/// time.
+/// The lower bounds assume that no duration is below the line, and that durations do not fall as
+/// bytes grow.
 static Wrong checkCurve(const CollectiveCost &cost, const std::string &name) {
   if (!cost.curve)
     return std::nullopt;
@@ -199,7 +199,7 @@ bool Problem::hasTransports() const {
                      [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
 }
 
-/// Members may have several costs, before a bucket is split by them.
+/// Members may have different costs: the bucket may not be split by cost yet.
 template <typename BytesOf, typename CostOf>
 static CollectiveDuration durationOf(std::span<const uint32_t> bucket, bool coalesces,
                                      BytesOf bytesOf, CostOf costOf) {

@@ -1,4 +1,4 @@
-//===- Slowdowns.h - How slow work is beside other work ---------*- C++ -*-===//
+//===- Slowdowns.h - Slowdown of concurrent work ----------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_SCHEDULE_SLOWDOWNS_H
 #define FSDP_LIB_SCHEDULE_SLOWDOWNS_H
@@ -16,8 +16,8 @@ inline CollectiveWork gatherWork(bool byCopyEngine) {
   return byCopyEngine ? CollectiveWork::CopyEngineGather : CollectiveWork::Gather;
 }
 
-/// What runs at a moment. Lane 0 has gathers, and reductions too where both share it; lane 1 has
-/// reductions, lane kAcross all-reduces over replicas.
+/// The work that runs at a moment. Lane 0 has gathers, and reductions if these share the lane. Lane
+/// 1 has reductions otherwise. Lane kAcross has all-reduces over replicas.
 struct Activity {
   static constexpr uint32_t kNumLanes = 3, kAcross = 2;
   LaneState lanes[kNumLanes] = {};
@@ -28,7 +28,7 @@ struct Activity {
   bool isBusy(uint32_t lane) const { return lanes[lane] != LaneState::Idle; }
 };
 
-/// By which factor the bytes of a collective on `lane` move more slowly than alone.
+/// The factor by which a collective on `lane` moves its bytes more slowly than alone.
 inline double slowdownOfBytes(const Contention &contention, const Activity &activity,
                               uint32_t lane) {
   double slowdown = 1;
@@ -40,7 +40,7 @@ inline double slowdownOfBytes(const Contention &contention, const Activity &acti
   return activity.isComputing ? slowdown * contention.computation : slowdown;
 }
 
-/// By which factor computation is slower than alone.
+/// The factor by which computation is slower than alone.
 inline double slowdownOfComputation(const Contention &contention, const Activity &activity) {
   const bool isFirst = activity.isBusy(0);
   const bool byCopyEngine = isFirst && activity.first == CollectiveWork::CopyEngineGather;

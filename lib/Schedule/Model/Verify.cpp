@@ -194,7 +194,7 @@ Wrong Verifier::checkReductions() const {
   return std::nullopt;
 }
 
-/// The members of a bucket meet the same ranks.
+/// The members of a bucket have one mesh.
 Wrong Verifier::checkMeshes() const {
   auto groupOfUse = [&](uint32_t use) { return problem.uses[use].group; };
   auto groupOfReduction = [&](uint32_t reduction) { return problem.reductions[reduction].group; };
@@ -216,13 +216,13 @@ Wrong Verifier::checkMeshes() const {
   return std::nullopt;
 }
 
-/// The step as a sequence of moments: at each position one for each reduction that is launched
-/// there, and then one for the operation.
+/// The step as a sequence of moments: each position has one moment per reduction that is launched
+/// there, then one moment for the operation.
 struct Verifier::Moments {
   std::vector<uint32_t> begin;       // by position: its first moment
   std::vector<uint32_t> ofReduction; // by bucket: the moment of its launch
   std::vector<uint32_t> positions;   // by moment
-  /// By moment: bytes of buffers that become live, less those of buffers that died before it.
+  /// By moment: bytes of buffers that become live minus bytes of buffers that died before it.
   std::vector<int64_t> changes;
 
   uint32_t ofOperation(uint32_t operation) const { return begin[operation + 1] - 1; }
@@ -259,8 +259,8 @@ std::vector<uint32_t> Verifier::findLastReaders() const {
   return last;
 }
 
-/// Sums the live ranges of all buffers, as Problem.h states them; shares no code with what makes
-/// plans.
+/// Sums the live ranges of all buffers, as Problem.h states them. Shares no code with the code that
+/// makes plans.
 Wrong Verifier::checkMemory() const {
   if (!problem.memoryCapBytes)
     return std::nullopt;
@@ -302,8 +302,8 @@ Wrong Verifier::checkMemory() const {
   return std::nullopt;
 }
 
-// Nothing can deadlock once this holds: on each lane, and among waits, the order is that of issue,
-// and each wait stands behind its launch.
+// A plan that passes cannot deadlock: the collectives of each lane, and the waits, are in the order
+// of issue, and each wait comes after its launch.
 Wrong fsdp::schedule::verify(const Problem &problem, const Plan &plan) {
   Verifier verifier(problem, plan);
   for (auto check : {&Verifier::checkKept, &Verifier::checkGathers, &Verifier::checkChunked,

@@ -12,7 +12,7 @@ std::string_view fsdp::schedule::getName(Policy policy) {
   return policy == Policy::Fsdp2 ? "fsdp2" : "asap";
 }
 
-/// Keeps what must be kept.
+/// Keeps the copies that must be kept.
 static std::vector<uint8_t> keepByRule(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint8_t> kept(problem.uses.size());
@@ -21,7 +21,8 @@ static std::vector<uint8_t> keepByRule(const Problem &problem) {
   return kept;
 }
 
-/// Every use that is not kept is gathered alone from its gate on, every reduction happens alone.
+/// Each use that is not kept is gathered in a bucket of its own, and each reduction is a bucket of
+/// its own.
 static Decisions decideSingly(const Problem &problem, std::vector<uint8_t> kept,
                               const std::vector<uint32_t> &gates) {
   Decisions decisions;
@@ -38,8 +39,8 @@ static Decisions decideSingly(const Problem &problem, std::vector<uint8_t> kept,
 // FSDP2
 //===----------------------------------------------------------------------===//
 
-/// By use: whether it is the one whose gradients are reduced. A microbatch whose gradients are not
-/// reduced has no such uses.
+/// By use: whether it is the backward use after which the group's gradients are reduced. A
+/// microbatch whose gradients are not reduced has no such uses.
 static std::vector<uint8_t> findBackwardUses(const Problem &problem) {
   std::vector<uint8_t> isBackward(problem.uses.size());
   std::vector<int32_t> latest(problem.groups.size(), -1);
@@ -53,12 +54,12 @@ static std::vector<uint8_t> findBackwardUses(const Problem &problem) {
   return isBackward;
 }
 
-/// How many uses ahead of its own a gather of the forward may begin on a device.
+/// The number of uses by which a gather of the forward may start ahead of its own use on a device.
 static constexpr size_t kForwardUsesAhead = 2;
 
-/// By use: the first backward gathers where it is used, the others where the backward use before
-/// them begins (the pre-backward hook unshards the group that ran forward before it). For the
-/// forward see Policies.h.
+/// By use: the launch of its gather. The first backward use is gathered where it begins. Each other
+/// backward use is gathered where the backward use before it begins: the pre-backward hook unshards
+/// the group that ran before it in the forward. Policies.h describes the forward.
 static std::vector<uint32_t> findFsdp2Launches(const Problem &problem) {
   std::vector<uint8_t> isBackward = findBackwardUses(problem);
   std::vector<int32_t> previous = problem.previousUses();
@@ -66,7 +67,7 @@ static std::vector<uint32_t> findFsdp2Launches(const Problem &problem) {
   size_t forwardUses = 0; // in a row, before this one
   for (size_t i = 0; i < launches.size(); ++i) {
     size_t ahead = i > 0 && isBackward[i] && isBackward[i - 1];
-    // The second use of a group without a reduction is one of the backward, too.
+    // The second use of a group without a reduction is a backward use, too.
     if (!isBackward[i] && (previous[i] < 0 || isBackward[previous[i]])) {
       ahead = problem.hostRunsAhead ? std::min(forwardUses, kForwardUsesAhead) : 0;
       ++forwardUses;
@@ -89,7 +90,7 @@ static Plan planFsdp2(const Problem &problem) {
   for (uint32_t i = 0; i < launches.size(); ++i)
     if (!plan.kept[i])
       plan.gathers.push_back({{i}, launches[i], problem.goesByCopyEngine(i, false, false)});
-  // One reduction is pending: the next one waits for it.
+  // At most one reduction is pending: the next reduction waits for it.
   for (uint32_t i = 0; i < problem.reductions.size(); ++i) {
     uint32_t wait = problem.reductions[i].update;
     if (i + 1 < problem.reductions.size())
@@ -103,14 +104,15 @@ static Plan planFsdp2(const Problem &problem) {
 // As soon as possible
 //===----------------------------------------------------------------------===//
 
-/// Keeps what must be kept, and copies that are used again at once, which takes no memory.
+/// Keeps the copies that must be kept, and copies that the next operation uses again, which takes
+/// no extra memory.
 static std::vector<uint8_t> keepForFree(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint8_t> byRule = keepByRule(problem), kept = byRule;
   for (size_t i = 0; i < kept.size(); ++i)
     if (previous[i] >= 0 && problem.groups[problem.uses[i].group].keep == KeepRule::Free)
       kept[i] = problem.uses[previous[i]].last + 1 == problem.uses[i].first;
-  // But between the two a reduction may need the room.
+  // A reduction between the two uses may need that memory.
   std::vector<uint32_t> gates(kept.size());
   return makeTasks(TaskContext(problem), decideSingly(problem, kept, gates)) ? kept : byRule;
 }

@@ -1,4 +1,4 @@
-//===- Annealing.h - Which steps are taken although they are worse -*- C++ -*-===//
+//===- Annealing.h - Which worse moves are accepted ----------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_SCHEDULE_ANNEALING_H
 #define FSDP_LIB_SCHEDULE_ANNEALING_H
@@ -7,16 +7,17 @@
 
 namespace fsdp::schedule {
 
-/// Metropolis et al. 1953, at temperatures by which a share of the worse steps is accepted that
-/// falls to none: what steps cost differs by orders of magnitude from problem to problem. Without
-/// functions of the C library, whose last bits differ between machines.
+/// The rule of Metropolis et al. 1953. The temperature is controlled so that the accepted share of
+/// the worse moves falls to 0 over the search, because the losses of moves differ by orders of
+/// magnitude between problems. Uses no functions of the C library, whose last bits differ between
+/// machines.
 class Annealing {
 public:
-  /// `share` of the worse steps at first.
+  /// `share` is the accepted share of the worse moves at the start.
   Annealing(double firstTemperatureNs, double share)
       : temperatureNs(firstTemperatureNs), share(share) {}
 
-  /// `lossNs` is how much slower the step's plan is, `progress` goes from 0 to 1.
+  /// `lossNs` is the makespan that the move adds; `progress` goes from 0 to 1 over the search.
   bool accepts(double lossNs, double progress, Draws &draws) {
     if (lossNs <= 0)
       return true;
@@ -28,7 +29,7 @@ public:
   }
 
 private:
-  /// By comparisons alone (von Neumann 1951).
+  /// An exponential variable of mean 1, by comparisons alone (von Neumann 1951).
   static double drawExponential(Draws &draws) {
     for (double whole = 0;; ++whole) {
       double first = draws.fraction(), least = first;

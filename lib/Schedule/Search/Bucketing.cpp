@@ -1,4 +1,4 @@
-//===- Bucketing.cpp - What to send together, and how early ---------------===//
+//===- Bucketing.cpp - Buckets and gates from a recipe --------------------===//
 
 #include "Bucketing.h"
 
@@ -13,7 +13,7 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// Sums up how much of each member begins a new bucket; a bucket begins whenever the sum passes a
+/// Sums the fraction of each member that is not merged. A bucket begins whenever the sum passes a
 /// whole number.
 class CumulativeRounding {
 public:
@@ -43,8 +43,8 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
   bool full = true;
   for (uint32_t i = 0; i < reductions.size(); ++i) {
     const Reduction &reduction = reductions[i];
-    // What the bucket holds already must stay live until this member is ready. The last reduction
-    // stays alone: nothing hides it.
+    // The inputs of the bucket's members stay live until this member is ready. The last reduction
+    // has a bucket of its own: no computation hides it.
     bool last = merging.kind == Merging::Threshold && i + 1 == reductions.size();
     if (!full && (last || reduction.ready > update ||
                   !profile.fits(reductions[buckets.back().front()].ready, reduction.ready, bytes)))
@@ -80,7 +80,7 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
     if (merging.kind == Merging::Rounding)
       begins = rounding.passesWhole(bound.mergedGathers[use]);
     else if (merging.kind == Merging::Threshold)
-      // Nothing hides the first gather: it goes alone.
+      // The first gather has a bucket of its own: no computation hides it.
       begins = buckets.size() <= 1 || double(bytes) >= merging.bytes;
     if (!buckets.empty()) {
       uint32_t bucketFirst = space.firstOf(buckets.back().uses.front());
@@ -112,7 +112,7 @@ uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const ui
 
 namespace {
 
-/// One lane, from the end of the step to its begin, on which reductions start when they are ready.
+/// One lane, filled from the end of the step to its start. Reductions start when they are ready.
 class LatestStarts {
 public:
   LatestStarts(const SearchSpace &space, const std::vector<std::vector<uint32_t>> &reductions) {
@@ -126,7 +126,7 @@ public:
     }
   }
 
-  /// When the next collective starts, which ends no later than this.
+  /// The latest start of the next collective, which must end by `deadlineNs`.
   double place(double durationNs, double deadlineNs) {
     nowNs = std::min(nowNs, deadlineNs);
     while (!slots.empty() && nowNs - durationNs < slots.back().endNs) {
@@ -164,7 +164,7 @@ static std::vector<uint32_t> makeReductionGates(const SearchSpace &space, const 
   const std::vector<Use> &uses = space.problem.uses;
   MemoryProfile profile(space, recipe.kept, recipe.chunked);
   std::vector<uint32_t> gates;
-  uint32_t use = 0; // the next that is gathered
+  uint32_t use = 0; // the next use that is gathered
   for (const Reduction &reduction : space.problem.reductions) {
     while (use < uses.size() && (uses[use].first < reduction.ready || recipe.kept[use]))
       ++use;

@@ -1,7 +1,7 @@
-//===- Bucketing.h - What to send together, and how early ---------*- C++ -*-===//
+//===- Bucketing.h - Buckets and gates from a recipe --------------*- C++ -*-===//
 //
-// Private to lib/Schedule. A recipe says in a few numbers what a list scheduler's decisions say
-// collective by collective.
+// Private to lib/Schedule. The list scheduler's decisions name each collective. A recipe describes
+// such decisions by a few parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,47 +15,49 @@
 
 namespace fsdp::schedule {
 
-/// Which neighbours form a bucket.
+/// The rule by which neighbours form a bucket.
 struct Merging {
   enum Kind : uint8_t {
     None,
     Threshold, // a bucket is full at `bytes`
-    Rounding   // the relaxation's fractions, summed up from `offset` and rounded down
+    Rounding   // the LP relaxation's fractions, summed from `offset` and rounded down
   } kind = None;
   double bytes = 0, offset = 0;
 };
 
 /// Delays reductions, so that a gather for which computation would wait runs before them.
 struct Delay {
-  uint32_t numEvents = 0; // behind their readiness (SearchSpace.h)
-  /// Delays only reductions before a gather that does not fit into memory until they are ready.
+  uint32_t numEvents = 0; // events between readiness and the gate (SearchSpace.h)
+  /// Delays a reduction only if the next gather does not fit into memory just before the reduction
+  /// is ready.
   bool whereTight = false;
 };
 
 struct Recipe {
   std::vector<uint8_t> kept;    // by use
-  std::vector<uint8_t> chunked; // by use; empty: none is
+  std::vector<uint8_t> chunked; // by use; empty: none
   Merging gathers, reductions;
-  /// Buckets of at least so many bytes go by copy engines.
+  /// Gathers in buckets of at least so many bytes go by copy engines.
   double copyEngineBytes = std::numeric_limits<double>::infinity();
-  /// Gates: as late as all gathers end in time if they take so many times as long, one by one in
-  /// the lane time that is left beside reductions that start when they are ready. 0: no gates.
+  /// Gates are the latest starts with which every gather ends before its use, if each gather takes
+  /// `latest` times its duration and the lane also runs each reduction when it is ready. 0: no
+  /// gates.
   double latest = 0;
   Delay delay;
   bool shareLane = false;
 };
 
-/// The gate of gathers for these uses, `multiple` of their duration before the first of them.
+/// The gate of a bucket of these uses: `multiple` times its duration before its first use.
 uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
                     std::span<const uint8_t> chunked, bool byCopyEngine, double multiple);
 
-/// Opens the gates of buckets [begin, end) of gathers, which are in order of use, by
+/// Sets the gates of buckets [begin, end) of gathers, which are in order of use; `multiple` is as
 /// `Recipe::latest`.
 void setLatestGates(const SearchSpace &space, double multiple, size_t begin, size_t end,
                     Decisions &decisions);
 
-/// Neighbours that do not fit the cap together, or whose bucket would wait for itself, are not
-/// merged. `bound` must hold a relaxation's solution if something is to be rounded.
+/// Neighbours are not merged if they exceed the cap together or if their bucket would wait for
+/// itself. For Merging::Rounding, `bound` must hold a solution of the LP relaxation.
 Decisions makeDecisions(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound);
 
 } // namespace fsdp::schedule

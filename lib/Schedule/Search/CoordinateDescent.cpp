@@ -1,4 +1,4 @@
-//===- CoordinateDescent.cpp - One line of the recipe at a time -----------===//
+//===- CoordinateDescent.cpp - One parameter of the recipe at a time ------===//
 
 #include "Search.h"
 
@@ -22,11 +22,11 @@ public:
   void run();
 
 private:
-  /// Whether this recipe is better than the current one, which it then replaces.
+  /// Replaces the current recipe if this recipe is better. Returns whether it is.
   bool tryRecipe(Recipe recipe);
   bool tryKeeps(std::span<const uint32_t> uses);
   bool tryChunks(std::vector<uint8_t> kept, std::span<const uint32_t> order);
-  /// Lengths of a prefix, up to `all`: these, then finer around the best one.
+  /// Tries prefixes of these lengths, at most `all`, and then lengths around the best.
   template <typename TryLength>
   void descendLengths(const std::set<ptrdiff_t> &lengths, ptrdiff_t all, TryLength tryLength);
   void descendKeeps(std::span<const uint32_t> order, bool byBound);
@@ -40,7 +40,7 @@ private:
   void descendTransports();
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
   void descendAll();
-  /// From the current recipe until nothing helps.
+  /// Repeats all descents from the current recipe until no change helps.
   void descendRounds();
 
   const SearchSpace &space;
@@ -48,10 +48,10 @@ private:
   const LowerBound &bound;
   Evaluator &evaluator;
   std::vector<std::vector<uint32_t>> orders;
-  std::vector<std::vector<uint32_t>> chunkOrders; // none: none is gathered from chunks
-  std::vector<uint32_t> chunkPrefix;              // of an order, which `current` follows
-  /// Simulations that are left for chunks, which are tried last: so they come on top of what is
-  /// best without them.
+  std::vector<std::vector<uint32_t>> chunkOrders; // empty: no gathers from chunks
+  std::vector<uint32_t> chunkPrefix;              // of an order; `current` is made from it
+  /// Simulations that are reserved for chunks. Chunks are tried last, so that they improve on the
+  /// best recipe without chunks.
   int64_t numReserved;
   Recipe current;
   double currentNs = std::numeric_limits<double>::infinity();
@@ -80,7 +80,7 @@ bool CoordinateDescent::tryKeeps(std::span<const uint32_t> uses) {
   return tryRecipe(std::move(recipe));
 }
 
-/// As far as these fit beside what is kept.
+/// Tries gathers from chunks in this order, as far as the chunks fit beside the kept copies.
 bool CoordinateDescent::tryChunks(std::vector<uint8_t> kept, std::span<const uint32_t> order) {
   Recipe recipe = current;
   recipe.chunked = fitChunks(space, kept, order);
@@ -134,8 +134,8 @@ void CoordinateDescent::descendChunks() {
   }
 }
 
-/// Orders in which to try to gather from chunks: those whose chunks stay for the shortest time
-/// first, and such that any first ones of them are spread over the step (multiples of the golden
+/// Two orders in which to try gathers from chunks. In the first, chunks with the shortest live
+/// ranges come first. In the second, every prefix is spread over the step (multiples of the golden
 /// ratio, modulo 1).
 static std::vector<std::vector<uint32_t>> orderChunks(const SearchSpace &space) {
   auto orderBy = [&](auto keyOf) {
@@ -153,7 +153,7 @@ static std::vector<std::vector<uint32_t>> orderChunks(const SearchSpace &space) 
           orderBy([&](size_t i) { return std::fmod(double(i) * kGoldenRatio, 1); })};
 }
 
-/// What is kept has taken all memory, so less of it is, too.
+/// The kept copies have taken all memory, so recipes with fewer kept copies are tried as well.
 void CoordinateDescent::tryChunksBesideKeeps() {
   std::vector<uint32_t> kept;
   std::copy_if(orders.front().begin(), orders.front().end(), std::back_inserter(kept),
@@ -164,8 +164,8 @@ void CoordinateDescent::tryChunksBesideKeeps() {
                 std::span(chunkOrders.front()).first(space.mayChunk.size() / part));
 }
 
-/// Shares of the bound, summed up: a use is taken where the sum passes a whole number, so that
-/// three in four are where the shares are three quarters.
+/// Rounds the fractions of the linear program: a use is taken where the running sum of fractions
+/// passes a whole number. If all fractions are 3/4, three uses in four are taken.
 void CoordinateDescent::tryChunksOfBound() {
   if (bound.chunked.empty())
     return;
@@ -211,7 +211,8 @@ double CoordinateDescent::latencyBytes(const CollectiveCost &cost) const {
   return problem.coalesces && cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
 }
 
-/// Small gathers that yield to reductions: neither alone is better.
+/// Changes buckets and gates of gathers together: small gathers that yield to reductions. Neither
+/// change is better alone.
 void CoordinateDescent::descendYields(bool mayShareLane) {
   const double gatherBytes = latencyBytes(problem.meshes.front().gatherCost);
   for (double multiple : {0., 1., 4., 8., 16., 32.}) {
@@ -230,7 +231,7 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
   }
 }
 
-/// All by kernels, all by copy engines, or the large ones.
+/// Tries all gathers by kernels, all by copy engines, and only large buckets by copy engines.
 void CoordinateDescent::descendTransports() {
   if (!problem.hasTransports())
     return;
@@ -242,7 +243,8 @@ void CoordinateDescent::descendTransports() {
         descend(&Recipe::copyEngineBytes, {multiple * latencyBytes(*mesh.copyEngineCost)});
 }
 
-/// One lane where both at once are slower. Whether there is a choice.
+/// Tries one lane, if gathers and reductions slow each other down. Returns whether there is a
+/// choice.
 bool CoordinateDescent::descendLanes() {
   if (problem.oneLane || problem.contention.lanes == 1)
     return false;
@@ -298,8 +300,8 @@ void CoordinateDescent::run() {
   if (currentNs < before)
     descendRounds();
 
-  // What is best without chunks is merged and gated for many gathers from all ranks: once more from
-  // chunks alone.
+  // The best recipe without chunks has buckets and gates for many gathers from all ranks. So the
+  // descent runs once more, from a recipe with chunks alone.
   current = std::move(start);
   currentNs = std::numeric_limits<double>::infinity();
   tryChunks(current.kept, chunkOrders.front());

@@ -1,4 +1,4 @@
-//===- Evaluator.cpp - Try decisions, remember the best -------------------===//
+//===- Evaluator.cpp - Simulates decisions, keeps the best plans ----------===//
 
 #include "Evaluator.h"
 
@@ -9,7 +9,7 @@
 
 using namespace fsdp::schedule;
 
-/// Plans beside the best that are kept for a comparison under jitter.
+/// The number of plans that are kept for a comparison under jitter.
 static constexpr size_t kPoolSize = 8;
 
 namespace {
@@ -33,7 +33,7 @@ private:
 
 static uint64_t hashOf(const Decisions &decisions) {
   Hash hash;
-  // What is not gathered is kept: the buckets tell.
+  // A use is kept if and only if no bucket gathers it, so the buckets suffice.
   for (const Decisions::Gathers &bucket : decisions.gathers) {
     hash.add(bucket.uses.size());
     hash.add(bucket.gate | uint64_t(bucket.byCopyEngine) << 32);
@@ -92,7 +92,7 @@ void Evaluator::consider(Plan plan, std::string_view name) {
 }
 
 void Evaluator::offer(Plan &&plan, double makespanNs) {
-  // Without jitter only the best matters; it must be better, not merely rounded otherwise.
+  // Without jitter only the best plan is kept. A new best must gain more than rounding errors.
   constexpr double kGain = 1 - 1e-9;
   size_t capacity = options.jitter ? kPoolSize : 1;
   if (!pool.empty() && makespanNs >= pool.front().makespanNs * kGain) {

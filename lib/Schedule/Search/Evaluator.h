@@ -1,4 +1,4 @@
-//===- Evaluator.h - Try decisions, remember the best -------------*- C++ -*-===//
+//===- Evaluator.h - Simulates decisions, keeps the best plans ----*- C++ -*-===//
 //
 // Private to lib/Schedule.
 //
@@ -26,16 +26,16 @@ struct EvaluatedDecisions {
   double makespanNs = std::numeric_limits<double>::infinity();
 };
 
-/// Counts simulations, knows decisions that were tried before, keeps the best plans.
+/// Counts simulations, remembers the makespans of decisions, keeps the best plans.
 class Evaluator {
 public:
   Evaluator(const Problem &problem, const OptimizeOptions &options);
 
-  /// The makespan of the list schedule; infinity if there is none.
+  /// The makespan of the list schedule; infinity if the decisions have none.
   double evaluate(const Decisions &decisions);
-  /// By use, where the decisions that were simulated last launch its gather.
+  /// By use: the launch of its gather in the plan that was simulated last.
   const std::vector<uint32_t> &lastLaunches() const { return launches; }
-  /// Considers a plan that another algorithm made, without buckets of several members.
+  /// Considers a plan of another algorithm. The plan must not have buckets of several members.
   void consider(Plan plan, std::string_view origin);
 
   /// Whether the bound is met or the budget is spent.
@@ -44,17 +44,17 @@ public:
   const Incumbent &best() const { return pool.front(); }
   /// The best plans within `kNearlyEqual`, best first.
   const std::vector<Incumbent> &candidates() const { return pool; }
-  /// The decisions with the best list schedule; its makespan is infinite if there is none yet.
+  /// The decisions with the best list schedule; infinite makespan if no list schedule exists yet.
   const EvaluatedDecisions &bestDecisions() const { return decided; }
   int64_t numLeft() const { return limit - simulations; }
   int64_t numSimulations() const { return simulations; }
 
   void setBound(double makespanNs) { boundNs = makespanNs; }
-  /// From now on, stops after `count` simulations in all, and at the budget in any case.
+  /// Sets the limit to `count` simulations in all, or to the budget if that is less.
   void limitSimulations(int64_t count) { limit = std::min(count, options.simulationBudget); }
   void setOrigin(std::string_view name) { origin = name; }
 
-  /// Plans this close in makespan are equally good on a real machine.
+  /// Plans whose makespans differ by less than this factor are equally good on a real machine.
   static constexpr double kNearlyEqual = 1.002;
 
 private:

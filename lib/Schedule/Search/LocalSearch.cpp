@@ -16,11 +16,11 @@ void fsdp::schedule::searchLocally(const SearchSpace &space, uint64_t seed, Eval
   Draws draws(seed);
   std::vector<uint32_t> launches; // by use, in the plan of `current`
   const int64_t begin = evaluator.numSimulations(), budget = evaluator.numLeft();
-  // With few simulations the temperature starts lower: there is no time to cool down again.
+  // With few simulations the temperature starts lower, since there is no time to cool down.
   constexpr double kMany = 12'000, kFirstTemperature = 1e-4, kShare = .15;
   double warmth = std::min(1., double(budget) / kMany);
   Annealing annealing(kFirstTemperature * warmth * current.makespanNs, kShare * warmth);
-  // Decisions that were tried before cost no simulation, so that moves need a limit of their own.
+  // Decisions that were tried before cost no simulation, so moves need a limit of their own.
   constexpr int64_t kMovesPerSimulation = 4;
   for (int64_t moves = 0; !evaluator.isDone() && moves < kMovesPerSimulation * budget; ++moves) {
     Decisions next = current.decisions;

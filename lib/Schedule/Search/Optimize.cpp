@@ -23,8 +23,8 @@ private:
   void tryPolicies();
   void solveProgram();
   void search();
-  /// Whether latencies are left out of the program: with many large groups they matter little, and
-  /// they cost most of its time.
+  /// Whether latencies are left out of the linear program. With many large groups latencies matter
+  /// little, and they cost most of the program's time.
   bool isLarge() const {
     constexpr size_t kManyUses = 130;
     return problem.uses.size() > kManyUses;
@@ -42,7 +42,7 @@ private:
 
 } // namespace
 
-/// Adds each policy's plan, and its decisions under our list scheduler, to the candidates: so the
+/// Adds each policy's plan, and the list schedule of its decisions, to the candidates. So the
 /// outcome is at least as good as both.
 void Optimizer::tryPolicies() {
   for (Policy policy : {Policy::Asap, Policy::Fsdp2}) {
@@ -53,8 +53,8 @@ void Optimizer::tryPolicies() {
   }
 }
 
-/// The program's time grows with the square of its size: with more uses it would take longer than
-/// everything else.
+/// The time to solve the linear program grows with the square of its size. With more uses it would
+/// take longer than the rest of the search.
 void Optimizer::solveProgram() {
   constexpr size_t kMostUses = 600;
   if (problem.uses.size() <= kMostUses)
@@ -71,8 +71,8 @@ void Optimizer::search() {
   searchLocally(space, options.seed, evaluator);
 }
 
-/// Adds plans that keep as much as fits and launch everything as early as possible: they depend
-/// least on the network.
+/// Adds plans that keep as much as fits and launch each collective as early as possible. These
+/// plans depend least on the network.
 void Optimizer::addRobustVariants() {
   evaluator.setOrigin("robust variant");
   Decisions ungated = evaluator.bestDecisions().decisions;
@@ -86,7 +86,7 @@ void Optimizer::addRobustVariants() {
   }
 }
 
-/// The candidates, with waits put off in those that become no slower by it.
+/// The candidates. In each candidate waits are put off, unless this makes it slower.
 std::vector<Incumbent> Optimizer::addSlack() const {
   constexpr double kRounding = 1 + 1e-9;
   std::vector<Incumbent> candidates = evaluator.candidates();

@@ -1,4 +1,4 @@
-//===- RandomMove.cpp - A step of the local search ------------------------===//
+//===- RandomMove.cpp - A move of the local search ------------------------===//
 
 #include "RandomMove.h"
 
@@ -18,7 +18,7 @@ void RandomMove::gatherAgain(uint32_t use) {
   next.gathers.insert(after, {{use}, 0});
 }
 
-/// From all ranks, if it is gathered.
+/// Gathers the use from all ranks if it is gathered.
 void RandomMove::gatherWhole(uint32_t use) {
   if (next.chunked.empty())
     return;
@@ -27,7 +27,7 @@ void RandomMove::gatherWhole(uint32_t use) {
     next.chunked.clear();
 }
 
-/// If the group has chunks, and they fit.
+/// Gathers the use from chunks if its group has chunks and the chunk fits into memory.
 bool RandomMove::gatherFromChunks(uint32_t use) {
   if (!space.problem.groups[space.problem.uses[use].group].chunk ||
       !MemoryProfile(space, next.kept, next.chunked).fitsChunk(use))
@@ -78,7 +78,8 @@ static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
   return members;
 }
 
-/// Merges bucket i with the next one, splits it, or shifts the next one's first member into it.
+/// Merges a bucket with the next bucket, splits it, or moves the first member of the next bucket
+/// into it.
 template <typename Bucket>
 bool RandomMove::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
   if (buckets.size() < 2)
@@ -144,7 +145,7 @@ bool RandomMove::moveKeeps() {
   return true;
 }
 
-/// Gathers some from chunks, as far as these fit, or again from all ranks.
+/// Gathers some uses from chunks, as far as these fit, or from all ranks again.
 bool RandomMove::moveChunks() {
   const std::vector<uint32_t> &candidates = space.mayChunk;
   Pattern pattern = choosePattern(candidates.size());
@@ -161,7 +162,7 @@ bool RandomMove::moveChunks() {
   return changed;
 }
 
-/// Gathers some by the other transport than the first of them.
+/// Changes the transport of some buckets: all get the transport that the first of them lacks.
 bool RandomMove::moveTransports() {
   if (next.gathers.empty())
     return false;
@@ -175,7 +176,7 @@ bool RandomMove::moveTransports() {
 bool RandomMove::moveGates() {
   if (next.gathers.empty())
     return false;
-  constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of its duration; 0: no gate
+  constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of durations; 0: no gate
   double multiple = kMultiples[draws.below(std::size(kMultiples))];
   Pattern pattern = choosePattern(next.gathers.size());
   bool changed = false;
@@ -190,7 +191,7 @@ bool RandomMove::moveGates() {
   return changed;
 }
 
-/// Moves gates of gathers a little before or behind the present launches.
+/// Moves gates of gathers to positions shortly before or after their current launches.
 bool RandomMove::moveLaunches() {
   if (next.gathers.empty() || launches.empty())
     return false;
@@ -217,8 +218,8 @@ bool RandomMove::moveLaunches() {
   return changed;
 }
 
-/// Puts some reductions off by some events, or behind the first operation of the next use, so that
-/// its gather goes first; or no longer.
+/// Sets the gates of some reductions: some events after readiness, or after the first operation of
+/// the next use, so that this use's gather goes first, or no gate.
 bool RandomMove::moveReductionGates() {
   const std::vector<Reduction> &reductions = space.problem.reductions;
   const std::vector<Use> &uses = space.problem.uses;
@@ -247,7 +248,8 @@ bool RandomMove::moveReductionGates() {
   return changed;
 }
 
-/// One lane or two where both at once are slower; on one lane, what goes first.
+/// Switches between one lane and two if concurrent gathers and reductions slow each other down; on
+/// one lane, switches which of them goes first.
 bool RandomMove::moveLanes() {
   const Problem &problem = space.problem;
   const bool mayShare = !problem.oneLane && problem.contention.lanes > 1;

@@ -1,7 +1,7 @@
-//===- RandomMove.h - A step of the local search ----------------*- C++ -*-===//
+//===- RandomMove.h - A move of the local search ----------------*- C++ -*-===//
 //
-// Private to lib/Schedule. Changes decisions at one place or, since layers are alike, at every
-// first to fourth of a stretch.
+// Private to lib/Schedule. A move changes one element of the decisions. Since layers are alike, it
+// may instead change a stretch of elements: all of them, or every second, third or fourth.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,17 +16,17 @@ namespace fsdp::schedule {
 
 class RandomMove {
 public:
-  /// `next` is what changes; `launches`, by use, says where its plan launches gathers, and may be
-  /// empty.
+  /// The move changes `next`. `launches` has, by use, the launches of gathers in the plan of `next`
+  /// before the move, and may be empty.
   RandomMove(const SearchSpace &space, std::span<const uint32_t> launches, Draws &draws,
              Decisions &next)
       : space(space), launches(launches), draws(draws), next(next) {}
 
-  /// False if there was nothing to change.
+  /// False if the move changed nothing.
   bool make();
 
 private:
-  /// Some of `count` neighbours.
+  /// A selection of elements: every `stride`-th in [begin, end).
   struct Pattern {
     size_t begin, end, stride;
   };
@@ -40,9 +40,9 @@ private:
   bool moveLaunches();
   bool moveReductionGates();
   bool moveLanes();
-  /// Buckets of one size in a stretch, and their gates.
+  /// Replaces the buckets in a stretch by buckets of one size, and sets their gates.
   bool rebuildGathers();
-  bool rebuildReductions(uint32_t from, uint32_t to); // that get ready there
+  bool rebuildReductions(uint32_t from, uint32_t to); // reductions that get ready in this range
 
   void gatherAgain(uint32_t use);
   void keep(uint32_t use);

@@ -13,13 +13,13 @@
 
 namespace fsdp::schedule {
 
-/// Changes one line of the recipe at a time and keeps what is better: what is kept, the size of
-/// buckets, gates. Starts from the relaxation's solution, or, if there is none, from buckets whose
-/// latency is a third of their duration.
+/// Changes one parameter of the recipe at a time (keeps, the size of buckets, gates) and keeps the
+/// change if the makespan falls. Starts from the solution of the LP relaxation. Without a solution
+/// it starts from buckets whose latency is a third of their duration.
 void descendCoordinates(const SearchSpace &space, const LowerBound &bound, Evaluator &evaluator);
 
-/// Simulated annealing (Kirkpatrick et al. 1983) from the best decisions: random moves, whose
-/// temperature falls over what is left of the budget.
+/// Local search by simulated annealing (Kirkpatrick et al. 1983): random moves from the best
+/// decisions, at a temperature that falls over the rest of the budget.
 void searchLocally(const SearchSpace &space, uint64_t seed, Evaluator &evaluator);
 
 } // namespace fsdp::schedule

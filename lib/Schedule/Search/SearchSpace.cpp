@@ -1,4 +1,4 @@
-//===- SearchSpace.cpp - What a search wants to know of a problem ---------===//
+//===- SearchSpace.cpp - Facts about a problem for the search -------------===//
 
 #include "SearchSpace.h"
 

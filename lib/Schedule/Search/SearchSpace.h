@@ -1,7 +1,7 @@
-//===- SearchSpace.h - What a search wants to know of a problem ---*- C++ -*-===//
+//===- SearchSpace.h - Facts about a problem for the search -------*- C++ -*-===//
 //
 // Private to lib/Schedule. Facts about a problem that every part of `auto` uses, and the memory
-// that is free beside what no plan can avoid.
+// that the unavoidable bytes leave free.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,19 +15,19 @@
 
 namespace fsdp::schedule {
 
-/// The problem must outlive it.
+/// The problem must outlive the search space.
 struct SearchSpace {
   explicit SearchSpace(const Problem &problem);
 
   const Problem &problem;
   std::vector<int32_t> previousUse; // of the same group; -1: none
-  std::vector<double> startNs;     // by position: when it is reached if computation never waits
-  std::vector<uint8_t> alwaysKept; // by use: what the problem demands
-  std::vector<uint32_t> mayKeep;   // uses that may be kept or gathered again
-  std::vector<uint32_t> mayChunk;  // uses that may be gathered from chunks
+  std::vector<double> startNs;      // by position: Problem::reachedNs
+  std::vector<uint8_t> alwaysKept;  // by use: whether the problem demands that it is kept
+  std::vector<uint32_t> mayKeep;    // uses that may be kept or gathered again
+  std::vector<uint32_t> mayChunk;   // uses that may be gathered from chunks
   /// Positions are cut into segments where uses, gaps between uses, and reductions begin or end.
   std::vector<uint32_t> segmentOf;   // by position
-  std::vector<int64_t> segmentBytes; // the most that no plan can avoid in a segment
+  std::vector<int64_t> segmentBytes; // by segment: the most unavoidable bytes of its operations
   std::vector<uint32_t> events;      // positions at which segments begin, ascending
 
   int64_t bytesOf(uint32_t use) const {
@@ -37,20 +37,20 @@ struct SearchSpace {
     return *problem.groups[problem.uses[use].group].chunk;
   }
   uint32_t firstOf(uint32_t use) const { return problem.uses[use].first; }
-  /// Where the copy of the previous use would be released.
+  /// The position at which the copy of the previous use is released if it is not kept.
   uint32_t gapBegin(uint32_t use) const { return problem.uses[size_t(previousUse[use])].last + 1; }
-  /// Computation between the previous use and this one.
+  /// The computation time between the group's previous use and this use.
   double gapNs(uint32_t use) const { return startNs[firstOf(use)] - startNs[gapBegin(use)]; }
-  /// The position so many events behind this one; at most the last event.
+  /// The position of the `count`-th event after `position`; at most the last event.
   uint32_t eventAfter(uint32_t position, size_t count) const {
     return events[std::min(events.size() - 1, segmentOf[position] + count)];
   }
-  /// The last position that is reached by `ns` if computation never waits.
+  /// The last position that computation reaches by `ns` if it never waits.
   uint32_t positionAt(double ns) const;
   int64_t bytesOf(std::span<const uint32_t> uses) const;
 };
 
-/// The most bytes that are live in each segment, for a choice of what is kept.
+/// The most live bytes in each segment, for a choice of kept copies and chunks.
 class MemoryProfile {
 public:
   /// `chunked`, by use, may be empty.
@@ -68,20 +68,20 @@ private:
   std::vector<int64_t> bytes; // by segment
 };
 
-/// Keeps uses in this order while they fit the cap; misfits are skipped.
-/// Returns those that were taken, without the ones that are always kept.
+/// Keeps uses in this order and skips each use that does not fit the cap. Returns the uses that are
+/// kept, without the uses that are always kept.
 std::vector<uint32_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
 
-/// By use, gathers from chunks in this order while these fit the cap beside what is kept. Empty:
-/// none.
+/// Gathers uses from chunks in this order, as far as the chunks fit the cap beside the kept copies.
+/// Returns flags by use; empty: none.
 std::vector<uint8_t> fitChunks(const SearchSpace &space, std::span<const uint8_t> kept,
                                std::span<const uint32_t> order);
 
-/// Orders in which to try to keep uses: by time between uses, and by the relaxation's solution if
-/// there is one.
+/// Orders in which to try to keep uses: by the time between uses, and by the solution of the LP
+/// relaxation if `bound` has one.
 std::vector<std::vector<uint32_t>> orderKeeps(const SearchSpace &space, const LowerBound &bound);
 
-/// By use, from a list of kept uses.
+/// Flags by use for a list of kept uses.
 std::vector<uint8_t> keptFlags(const SearchSpace &space, std::span<const uint32_t> uses);
 
 } // namespace fsdp::schedule

@@ -1,4 +1,4 @@
-//===- Draws.h - The same draws everywhere ---------------------*- C++ -*-===//
+//===- Draws.h - Reproducible random numbers -------------------*- C++ -*-===//
 
 #ifndef FSDP_LIB_SCHEDULE_DRAWS_H
 #define FSDP_LIB_SCHEDULE_DRAWS_H
@@ -9,7 +9,7 @@
 
 namespace fsdp::schedule {
 
-/// Numbers that are the same from every standard library.
+/// Random numbers that are the same with every standard library.
 class Draws {
 public:
   explicit Draws(uint64_t seed) : generator(seed) {}

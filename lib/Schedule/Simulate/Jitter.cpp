@@ -1,8 +1,8 @@
-//===- Jitter.cpp - How long a plan takes when durations vary -------------===//
+//===- Jitter.cpp - The makespan when durations vary ----------------------===//
 //
-// Logarithm, exponential and normal numbers are computed here from additions, products, quotients
-// and square roots, which are exactly rounded everywhere: libraries differ in the last bit of the
-// others, and plans are chosen by these figures.
+// Logarithms, exponentials and normal quantiles are computed here from sums, products, quotients
+// and square roots, which are correctly rounded everywhere. The functions of C libraries differ in
+// the last bit, and plans are chosen by these results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kLogOf2 = 0x1.62e42fefa39efp-1;
 
-/// Of a normal positive number, to about 1e-16.
+/// The natural logarithm of a normal positive number, with an error of about 1e-16.
 double naturalLog(double x) {
   int exponent;
   double mantissa = std::frexp(x, &exponent); // in [1/2, 1)
@@ -34,7 +34,7 @@ double naturalLog(double x) {
   return exponent * kLogOf2 + 2 * s * sum;
 }
 
-/// Where neither the argument nor the result is extreme.
+/// exp(x), for arguments and results that are far from overflow and underflow.
 double exponential(double x) {
   double power = std::floor(x / kLogOf2 + 0.5), rest = x - power * kLogOf2, sum = 1;
   for (int i = 16; i > 0; --i)
@@ -59,7 +59,8 @@ double polynomial(double x, std::initializer_list<double> coefficients) {
   return sum;
 }
 
-/// What a standard normal number exceeds with this probability, to about 1e-9 (Acklam 2003).
+/// The value that a standard normal variable exceeds with this probability, with an error of about
+/// 1e-9 (Acklam 2003).
 double normalAbove(double probability) {
   if (probability > 0.5)
     return -normalAbove(1 - probability);
@@ -78,26 +79,26 @@ double normalAbove(double probability) {
                             6.680131188771972e+01, -1.328068155288572e+01, 1});
 }
 
-/// The largest of so many standard normal numbers: it is below x with the probability that one of
-/// them is, to the power of their number.
+/// The largest of `count` standard normal variables. The probability that it is below x is the
+/// probability that one variable is below x, to the power of `count`.
 double drawLargest(Draws &draws, uint32_t count) {
   double logarithm = naturalLog(std::max(draws.fraction(), 0x1p-53)) / count;
   return normalAbove(oneLessExponential(logarithm));
 }
 
-/// Log-normal of mean 1.
+/// A log-normal distribution of mean 1.
 struct Spread {
   explicit Spread(double relativeDeviation)
       : variance(naturalLog(1 + relativeDeviation * relativeDeviation)),
         deviation(std::sqrt(variance)) {}
-  /// The largest of `count`.
+  /// The largest of `count` draws.
   double draw(Draws &draws, uint32_t count = 1) const {
     return variance == 0 ? 1 : exponential(deviation * drawLargest(draws, count) - variance / 2);
   }
   double variance, deviation; // of the logarithm
 };
 
-/// The durations of one draw.
+/// The factors of one sample. All plans are simulated with the same sample.
 class JitteredDurations {
 public:
   JitteredDurations(const Problem &problem, const Jitter &jitter)
@@ -137,11 +138,11 @@ private:
   const uint32_t ranks;
   Draws computeDraws, networkDraws;
   std::vector<uint8_t> isStretch; // by position: whether a stretch begins
-  std::vector<double> endNs; // when computation that never waits has passed each operation
+  std::vector<double> endNs; // by position: the time at which computation without waits reaches it
   std::vector<double> useFactors, reductionFactors;
 };
 
-/// Those of a plan: what its chunks add to operations does not vary.
+/// The durations of a plan in a sample. The time to make chunks does not vary.
 class PlanDurations {
 public:
   PlanDurations(const Problem &problem, const Plan &plan, const JitteredDurations &drawn)
@@ -176,7 +177,7 @@ private:
 
   const JitteredDurations &drawn;
   const NominalDurations nominal;
-  std::vector<double> copyNs; // by position, what chunks have added until there; empty: nothing
+  std::vector<double> copyNs; // by position: time to make chunks so far; empty: no chunks
 };
 
 } // namespace

@@ -7,8 +7,8 @@
 
 namespace fsdp::schedule {
 
-/// Durations without contention, as the problem has them; those of gathers for a plan's uses that
-/// are gathered from chunks.
+/// The problem's durations, without contention or jitter. `chunked` says by use which uses the plan
+/// gathers from chunks.
 struct NominalDurations {
   const Problem &problem;
   std::span<const uint8_t> chunked;
@@ -24,7 +24,7 @@ struct NominalDurations {
   }
 };
 
-/// A wait for what goes on over replicas.
+/// A wait for an all-reduce over replicas.
 struct AcrossWait {
   uint32_t update, bucket;
 };
@@ -33,10 +33,10 @@ inline bool goesAcross(const Problem &problem, const ReductionBucket &bucket) {
 }
 std::vector<AcrossWait> findAcrossWaits(const Problem &problem, const Plan &plan);
 
-/// Issues the plan in order and returns its makespan. `durations` is asked once for each operation
-/// and collective, in the order of issue; if it has `ofOperations(first, end)`, for runs of
-/// operations between events instead, without a timeline. Fills `timeline` unless it is null, which
-/// makes it slower.
+/// Issues the plan in order and returns its makespan. `durations` is called once for each operation
+/// and collective, in the order of issue. If it has `ofOperations(first, end)`, it is called once
+/// for each run of operations between launches and waits, and the timeline has no operations. Fills
+/// `timeline` unless it is null; this is slower.
 template <typename Durations>
 double replay(const Problem &problem, const Plan &plan, Durations &&durations,
               Timeline *timeline = nullptr) {
@@ -84,7 +84,7 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
       wait(across[bucket], &Timeline::exposedAcrossNs, bucket);
     }
 
-    // Nothing happens before this position.
+    // No launch or wait lies between `position` and `next`.
     uint32_t next = numOperations;
     if (waited < reduction)
       next = std::min(next, plan.reductions[waited].wait);

@@ -1,4 +1,4 @@
-//===- Simulate.cpp - How long a plan takes -------------------------------===//
+//===- Simulate.cpp - The timeline of a plan ------------------------------===//
 
 #include "fsdp/Schedule/Simulate.h"
 
@@ -7,7 +7,7 @@
 
 using namespace fsdp::schedule;
 
-/// Members of a bucket are there together: its first update waits for all of them.
+/// Members of a bucket complete together, so the bucket's first update waits for all of them.
 std::vector<AcrossWait> fsdp::schedule::findAcrossWaits(const Problem &problem, const Plan &plan) {
   std::vector<AcrossWait> waits;
   for (uint32_t index = 0; index < plan.reductions.size(); ++index) {

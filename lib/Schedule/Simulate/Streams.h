@@ -1,8 +1,9 @@
 //===- Streams.h - Time on the compute stream and on the lanes --*- C++ -*-===//
 //
-// Collectives of a lane run one after another in the order of their launch; those over replicas
-// each behind its reduction as well. Each has a latency, then its bytes move. What runs at once is
-// slower by the problem's contention. Every call advances time as far as it has to.
+// Collectives of a lane run one after another in the order of their launch. An all-reduce over
+// replicas also starts after its reduction has ended. Each collective first has its latency, then
+// its bytes move. Concurrent work is slower by the problem's contention. Every call advances the
+// time as far as necessary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ public:
 
   double getNow() const { return now; }
   bool hasEnded(Ticket ticket) const { return ticket.number < lanes[ticket.lane].numEnded; }
-  /// Of a collective that has ended.
+  /// The collective must have ended.
   Interval getInterval(Ticket ticket) const {
     return lanes[ticket.lane].collectives[ticket.number].interval;
   }
@@ -48,7 +49,8 @@ public:
     return ticket;
   }
 
-  /// Over replicas, when what was launched last on the lane has ended.
+  /// Launches an all-reduce over replicas, which starts after the last collective launched on
+  /// `behindLane` has ended.
   Ticket launchAcross(uint32_t behindLane, CollectiveDuration duration) {
     Lane &lane = lanes[Activity::kAcross], &behind = lanes[behindLane];
     Ticket ticket{Activity::kAcross, uint32_t(lane.collectives.size())};
@@ -82,7 +84,7 @@ public:
     advanceTo(now);
   }
 
-  /// Computation stands still until the collective has ended.
+  /// Computation waits until the collective has ended.
   void waitFor(Ticket ticket) {
     if (!hasEnded(ticket))
       setComputing(false);
@@ -92,7 +94,7 @@ public:
     advanceTo(now);
   }
 
-  /// Lets everything end that was launched; the time when all is done.
+  /// Runs all launched collectives to their end. Returns the time at which all work has ended.
   double finish() {
     setComputing(false);
     double endNs = now;
@@ -103,7 +105,8 @@ public:
     return endNs;
   }
 
-  /// When a collective that has not ended will have ended, if the other lanes go on as they are.
+  /// The time at which a collective that has not ended will end, if the other lanes stay as they
+  /// are.
   double findEnd(Ticket ticket) const {
     const Lane &lane = lanes[ticket.lane];
     double endNs = findEndOfRunning(ticket.lane);
@@ -112,15 +115,15 @@ public:
     return endNs;
   }
 
-  /// When everything launched on the lane will have ended, if nothing else is launched; now or
-  /// earlier, if it has. An estimate where bytes slow each other down.
+  /// The time at which all launched collectives of the lane will have ended, if nothing else is
+  /// launched; now for an idle lane. An estimate if lanes slow each other down.
   double findEndOfLane(uint32_t index) const {
     const uint32_t other = 1 - index;
     if (!activity.isBusy(index))
       return now;
     if (contention.lanes == 1 || !activity.isBusy(other))
       return findEndOfRunning(index) + lanes[index].queuedNs;
-    // Both at once for as long as the shorter one lasts.
+    // Both lanes are busy for as long as the lane with less work.
     double ownNs = findRemaining(index), otherNs = findRemaining(other);
     return now + ownNs + (contention.lanes - 1) * std::min(ownNs, otherNs);
   }
@@ -132,15 +135,15 @@ private:
     CollectiveDuration duration;
     Interval interval;
     CollectiveWork work;
-    bool goesOn = false; // over replicas
+    bool goesOn = false; // its all-reduce over replicas follows
   };
   struct Lane {
     std::vector<Collective> collectives;
-    uint32_t numEnded = 0, numReleased = 0; // the latter may begin
-    double nextNs = kNever;                 // end of the running one, or of its latency
-    double bytesNs = 0;                     // behind the latency
-    double slowdown = 1;                    // of bytes that move
-    double queuedNs = 0;                    // of those behind it
+    uint32_t numEnded = 0, numReleased = 0; // released collectives may begin
+    double nextNs = kNever;                 // end of the running collective or of its latency
+    double bytesNs = 0;                     // of the running collective, after its latency
+    double slowdown = 1;                    // of the bytes that move
+    double queuedNs = 0;                    // duration of the collectives that follow in the queue
   };
 
   double findEndOfRunning(uint32_t index) const {
@@ -150,7 +153,7 @@ private:
                : lane.nextNs + lane.bytesNs * slowdownOfBytes(contention, activity, index);
   }
 
-  /// Of what was launched on the lane, beside nothing.
+  /// The remaining duration of the lane's launched collectives if the other lanes were idle.
   double findRemaining(uint32_t index) const {
     const Lane &lane = lanes[index];
     double nextNs = lane.nextNs - now;
@@ -165,7 +168,7 @@ private:
     changeSpeeds(now);
   }
 
-  /// What moves goes on at the speed that it has now.
+  /// Bytes that are moving go on at the speed of the current activity.
   void changeSpeeds(double timeNs) {
     for (uint32_t i = 0; slowsBytes && i < Activity::kNumLanes; ++i)
       if (Lane &lane = lanes[i]; activity.isMoving(i))
@@ -210,7 +213,7 @@ private:
       begin(Activity::kAcross, timeNs);
   }
 
-  /// What ends until then, ends.
+  /// Ends the latencies and collectives that end by `timeNs`.
   void advanceTo(double timeNs) {
     while (nextNs <= timeNs && nextNs != kNever) {
       uint32_t index = 0;
@@ -246,7 +249,7 @@ private:
   const bool slowsBytes, slowsComputation;
   Lane lanes[Activity::kNumLanes];
   Activity activity;
-  double now = 0, nextNs = kNever; // of all lanes
+  double now = 0, nextNs = kNever; // nextNs: the least of all lanes
   double computeSlowdown = 1;
 };
 
