@@ -132,10 +132,10 @@ class Package(exported.Exported):
                 self.register_buffer("turned", self.table.t(), persistent=False)
 
             def forward(self, x):
-                matrix = torch.zeros(4, 4)
-                matrix[self.rows, self.columns] = self.weight
                 if self.writes:
                     self.rows.add_(0)
+                matrix = torch.zeros(4, 4)
+                matrix[self.rows, self.columns] = self.weight
                 return (matrix * x).sum() + (self.table * self.turned).sum() * self.weight.sum()
 
         def save(model):
