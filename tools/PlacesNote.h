@@ -8,8 +8,9 @@
 
 namespace fsdp {
 
-/// True for text whose operations say where in the model's source they come from, and that passes
-/// have written: errors name these places, where whoever edits the text looks for its lines.
+/// True for text that passes have written and whose operations have locations in the model's
+/// source. Errors in such text name the source's lines, but a user who edits the text needs the
+/// text's lines.
 inline bool hasPlacesOfSource(llvm::StringRef text) {
   return text.contains(" loc(") && text.contains("fsdp.phase") &&
          !text.contains("module_phase<captured>");
@@ -17,9 +18,9 @@ inline bool hasPlacesOfSource(llvm::StringRef text) {
 
 inline void printPlacesNote(llvm::StringRef tool, llvm::StringRef input) {
   llvm::errs() << tool
-               << ": note: the text says places in the model's source, and errors name these; "
+               << ": note: the text has locations in the model's source, and errors name these; "
                << "'fsdp-opt " << input
-               << " -o COPY' leaves them out, and errors in the copy name its "
+               << " -o COPY' writes a copy without locations, in which errors name the copy's "
                << "lines\n";
 }
 

@@ -2,7 +2,7 @@
 
 #include "fsdp/Config/Grouping.h"
 
-#include "fsdp/Config/ModulePattern.h"
+#include "ModuleSynonyms.h"
 #include "fsdp/Config/ModuleTree.h"
 #include "fsdp/Config/ShardPlacement.h"
 #include "llvm/ADT/STLExtras.h"
@@ -35,7 +35,6 @@ private:
   static constexpr int kNoGroup = -1;
 
   void collectModules(llvm::ArrayRef<std::string> others);
-  bool addSynonyms(const NamedParam &param, StringRef name);
   std::vector<GroupRule> getRepeatedBlocks();
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> matchNew(const GroupRule &rule,
@@ -62,7 +61,7 @@ private:
   const ShardingConfig &config;
   ModuleTree tree;
   llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, without the root
-  llvm::StringMap<std::string> synonyms;        // the first name of a module, by each other name
+  ModuleSynonyms synonyms;
   std::vector<std::vector<std::string>> heldAs; // by parameter: its names in modules that run
   llvm::StringMap<Mention> mentions;            // modules that a rule names
   std::vector<int> groupOfParam;
@@ -71,47 +70,16 @@ private:
 
 } // namespace
 
-static bool isBelow(StringRef name, StringRef module) {
-  return module.empty() || name == module ||
-         (name.starts_with(module) && name[module.size()] == '.');
-}
-
-/// Drops the last components that both names have in common: `a.0.w` and `b.0.w` become `a` and `b`.
-static std::pair<StringRef, StringRef> dropCommonEnd(StringRef first, StringRef second) {
-  while (first.rsplit('.').second == second.rsplit('.').second && first.contains('.') &&
-         second.contains('.')) {
-    first = first.rsplit('.').first;
-    second = second.rsplit('.').first;
-  }
-  return {first, second};
-}
-
 //===----------------------------------------------------------------------===//
 // The model's modules
 //===----------------------------------------------------------------------===//
-
-/// Whether `name` of the parameter is one in modules from which no operation uses it. Then these
-/// are the modules of the parameter's own name, or do not run.
-bool Grouper::addSynonyms(const NamedParam &param, StringRef name) {
-  const StringRef own = param.names.front();
-  auto [first, other] = dropCommonEnd(own, name);
-  if (name == own || name == other ||
-      llvm::any_of(param.users, [&](StringRef user) { return isBelow(user, other); }))
-    return false;
-  StringRef end = name.drop_front(other.size());
-  do {
-    end = end.rsplit('.').first;
-    synonyms.try_emplace((other + end).str(), (first + end).str());
-  } while (!end.empty());
-  return true;
-}
 
 void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
   groupOfParam.assign(params.size(), kNoGroup);
   heldAs.resize(params.size());
   for (auto [index, param] : llvm::enumerate(params))
     for (StringRef name : param.names) {
-      if (addSynonyms(param, name))
+      if (synonyms.add(param, name))
         continue;
       heldAs[index].push_back(name.str());
       for (const Module *module = &tree.addHolder(name); !module->isRoot();
@@ -173,8 +141,8 @@ std::string Grouper::getName(int group) { return nameGroup(groups[group].modules
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
   if (!pattern.empty() && tree.lookup(pattern))
     return std::vector<std::string>{pattern.str()};
-  if (auto synonym = synonyms.find(pattern); synonym != synonyms.end())
-    return std::vector<std::string>{synonym->second};
+  if (std::optional<std::string> first = synonyms.lookup(pattern))
+    return std::vector<std::string>{*first};
   llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
   if (!modulePattern)
     return fail(place, llvm::toString(modulePattern.takeError()));
@@ -182,9 +150,7 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   for (const Module &module : tree.getModules())
     if (!module.isRoot() && modulePattern->match(module.path))
       found.push_back(module.path.str());
-  for (const auto &[name, first] : synonyms)
-    if (modulePattern->match(name) && !llvm::is_contained(found, first))
-      found.push_back(first);
+  synonyms.match(*modulePattern, found);
   llvm::sort(found, [&](StringRef left, StringRef right) {
     return tree.lookup(left)->index < tree.lookup(right)->index;
   });
@@ -311,8 +277,8 @@ llvm::Expected<std::vector<std::string>> Grouper::matchNew(const GroupRule &rule
               (isOne ? "module '" + module + "' is" : "all modules of '" + pattern + "' are") +
                   " given twice: by " + describe(before) + " and by " + describe(mention) +
                   (isOne && before.pattern != module
-                       ? "; the first that names a module counts, so that '" + module +
-                             "' stands before '" + before.pattern + "'"
+                       ? "; the first pattern that matches a module counts: write '" + module +
+                             "' before '" + before.pattern + "'"
                        : ""));
 }
 

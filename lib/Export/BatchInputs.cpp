@@ -45,10 +45,10 @@ LogicalResult fsdp::checkBatchInputs(ModuleOp step) {
     if (first)
       error << " beside input '" << first.getName() << "' of " << describeSizes(getType(first));
     return error
-           << ": the first dimension of all inputs counts the samples of a batch. What is the "
-              "same for all batches is a buffer of the model "
-              "(register_buffer(..., persistent=False)); several rows of one sample are a "
-              "dimension behind the first";
+           << ": the first dimension of all inputs counts the samples of a batch. Make a tensor "
+              "that is the same for all batches a buffer of the model "
+              "(register_buffer(..., persistent=False)), and give several rows of one sample a "
+              "dimension after the first";
   }
   return success();
 }

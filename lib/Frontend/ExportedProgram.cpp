@@ -123,7 +123,7 @@ private:
   void addConstant(const std::string &name, const std::string &argument);
   void checkOutputs();
 
-  /// Marks buffers of whose record the file has several views.
+  /// Marks buffers whose record has several views in the file. Refuses such parameters.
   void noteSharedMemory();
 
   /// A tensor of the file. Names with a common record get the same tensor if they have the same
@@ -314,9 +314,12 @@ void ExportedModel::addInputs() {
 }
 
 void ExportedModel::noteSharedMemory() {
-  for (ModelTensor &tensor : model.tensors)
-    tensor.sharesMemory =
-        !tensor.isParameter && viewsOfRecord[recordOfTensor[tensor.name]].size() > 1;
+  for (ModelTensor &tensor : model.tensors) {
+    tensor.sharesMemory = viewsOfRecord[recordOfTensor[tensor.name]].size() > 1;
+    if (tensor.isParameter && tensor.sharesMemory)
+      throw CaptureError("parameter '" + tensor.name +
+                         "' shares a part of its memory with another tensor");
+  }
 }
 
 void ExportedModel::checkOutputs() {

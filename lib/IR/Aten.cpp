@@ -237,8 +237,8 @@ static LogicalResult checkStrides(CallOp call) {
   return success();
 }
 
-/// What an operator makes anew has a place for each element: what is written to one would be read
-/// from another. Tensors of given strides, and those that torch expands, are as torch has them.
+/// Each element of a new tensor has an address of its own; else writing one element would change
+/// another one. Not checked: calls that take strides, and results that torch expands.
 static LogicalResult checkNewResults(CallOp call) {
   if (call.isView() || call.getBaseName().ends_with("empty_strided"))
     return success();
@@ -247,8 +247,9 @@ static LogicalResult checkNewResults(CallOp call) {
     if (!type || !type.getEncoding() || !overlapsItself(type) ||
         llvm::is_contained(getTensorLayout(type).strides, 0))
       continue;
-    return call.emitOpError("'") << call.getCallee() << "' makes a tensor, but the strides of "
-                                 << type << " have two elements at one place";
+    return call.emitOpError("'") << call.getCallee()
+                                 << "' returns a new tensor, but the strides of " << type
+                                 << " give two elements one address";
   }
   return success();
 }

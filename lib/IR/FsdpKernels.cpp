@@ -34,7 +34,7 @@ LogicalResult KernelOp::verifyRegions() {
       return emitOpError("@") << getSymName() << " yields an operand as it is";
     if (auto type = cast<RankedTensorType>(result.getType()); overlapsItself(type))
       return emitOpError("@") << getSymName() << " yields " << type
-                              << ", whose strides have two elements at one place";
+                              << ", whose strides give two elements one address";
   }
   return success();
 }

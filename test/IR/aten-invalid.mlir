@@ -116,7 +116,7 @@ func.func @spelled_out(%a: tensor<4x4xf32>) {
 
 // What an operator makes has a place for each element.
 func.func @overlap(%a: tensor<4x64xf32>) {
-  // expected-error@below {{'clone.default' makes a tensor, but the strides of 'tensor<4x64xf32, #aten.strides<[64, 8]>>' have two elements at one place}}
+  // expected-error@below {{'clone.default' returns a new tensor, but the strides of 'tensor<4x64xf32, #aten.strides<[64, 8]>>' give two elements one address}}
   %r = aten.call "clone.default"(%a, none) fwd in "" : (tensor<4x64xf32>) -> tensor<4x64xf32, #aten.strides<[64, 8]>>
   return
 }

@@ -29,7 +29,7 @@ fsdp.kernel @k exact {
 // -----
 
 // A kernel stores each number of a result at its own place.
-// expected-error @below {{@k yields 'tensor<4x8xf32, #aten.strides<[0, 1]>>', whose strides have two elements at one place}}
+// expected-error @below {{@k yields 'tensor<4x8xf32, #aten.strides<[0, 1]>>', whose strides give two elements one address}}
 fsdp.kernel @k exact {
 ^bb0(%x: tensor<8xf32>):
   %y = aten.call "neg.default"(%x) fwd in "" : (tensor<8xf32>) -> tensor<4x8xf32, #aten.strides<[0, 1]>>

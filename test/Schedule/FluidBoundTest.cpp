@@ -133,9 +133,8 @@ TEST(FluidBound, CopiesAreWhole) {
 }
 
 // A gather of chunks takes half the time of one from all ranks, but its copy takes all of its
-// memory: two of four fit beside the long operation, and the others wait. The program counts the
-// copy by the share of bytes that its gather moves, so its bound is below the best plan.
-TEST(FluidBound, CopiesOfChunksTakeMemory) {
+// memory: two of four fit beside the long operation, and the others wait.
+TEST(FluidBound, CopiesOfChunksAreWhole) {
   Problem problem = makeOperations(9);
   problem.meshes[0].gatherCost = {0, 1};
   for (uint32_t i = 0; i < 4; ++i) {
@@ -151,9 +150,9 @@ TEST(FluidBound, CopiesOfChunksTakeMemory) {
   for (uint32_t i = 4; i < 9; ++i)
     problem.operations[i].liveBytes = 760;
   problem.memoryCapBytes = 1000;
-  // In the best plan the third is launched where the second is used, the fourth where the third is.
+  // The third is launched where the second is used, the fourth where the third is.
   EXPECT_LE(fluid(problem).makespanNs, computeNs + 2 * 40);
-  EXPECT_GT(fluid(problem).makespanNs, computeNs + 25);
+  EXPECT_GT(fluid(problem).makespanNs, computeNs + 70);
 }
 
 TEST(FluidBound, ObeysKeepRules) {

@@ -69,7 +69,7 @@ groups:
   - modules: ["blocks.*"]
 
 # A module is given once.
-# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3; the first that names a module counts, so that 'layers.1' stands before 'layers.*'
+# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3; the first pattern that matches a module counts: write 'layers.1' before 'layers.*'
 //--- twice.yaml
 groups:
   - modules: ["layers.*"]

@@ -124,7 +124,7 @@ class Effects(exported.Exported):
         self.expect_refusal("hooks of the optimizer's step", model, optimizer=optimizer)
 
     def test_notes(self):
-        """What a training binary will not read, or begins without, is said."""
+        """Inputs that a training binary will refuse, and facts that are not exported, are printed."""
         model, x = Model(lambda model, x: model.linear(x)), torch.randn(2, 4)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         scaled = lambda model, x, scale: model(x) * scale.sum()
@@ -140,10 +140,10 @@ class Effects(exported.Exported):
         self.assertIn("'scale' of the batch has no dimension:", notes(scale=torch.tensor(1.0), x=x))
         model(x).backward()
         optimizer.step()
-        self.assertIn("the state of the optimizer stays behind", notes(x=x, scale=torch.ones(2)))
+        self.assertIn("the optimizer's state is not exported", notes(x=x, scale=torch.ones(2)))
 
     def test_random_numbers_of_libraries(self):
-        """Numbers that are drawn once, when something is made at the first call, are no numbers of each step."""
+        """Numbers that are drawn only at the first call are allowed."""
 
         def once(model, x):
             if not hasattr(once, "drawn"):

@@ -146,6 +146,12 @@ class Package(exported.Exported):
             step = self.capture()
             for values in ("[0, 0, 0, 1, 1, 2]", "[1, 2, 3, 2, 3, 3]", "[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]"):
                 self.assertIn(f"dense<{values}>", step)
+        halves = WithLinear()
+        halves.linear.weight, halves.linear.bias = map(nn.Parameter, torch.ones(20).split((16, 4)))
+        halves.linear.weight = nn.Parameter(halves.linear.weight.view(4, 4))
+        halves.forward = lambda x: halves.linear(x).sum()
+        save(halves)
+        self.assertIn("shares a part of its memory with another tensor", self.refused_capture())
         save(Triangle(writes=True))
         self.assertIn("buffer 'rows' is written by the forward, but shares a part of its memory", self.refused_capture())
 

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Kernels as people could edit them, through fsdp-compile.
+"""Edits of generated kernels: fsdp-compile must refuse each with a message.
 
-Generated kernels of scheduled modules and their launches are edited by rule: another number, operator, operand,
-type or kernel. Each of these edits makes another step, so that each is refused with a message. The models are
-fused with and without torch's roundings. (edited_steps_test.py edits everything else, without kernels.)
+Each edit changes a number, operator, operand, type or kernel in scheduled modules, so that the step computes
+something else. The models are fused with `exact` and with `fast`. edited_steps_test.py edits modules without kernels.
 
   edited_kernels_test.py [--seed N] [--edits N]
 """
@@ -16,16 +15,19 @@ import subprocess
 import sys
 import tempfile
 
+from edit_kinds import pick
+from edited_steps_test import explain_refusal
+from step_meaning import VALUE
+
 TOOLS = os.environ["FSDP_TOOLS"]
 OPT, COMPILE = os.path.join(TOOLS, "fsdp-opt"), os.path.join(TOOLS, "fsdp-compile")
 INPUTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs")
-VALUE = r"%[\w.$-]+(?:#\d+)?"
 OTHER = {"mul.Tensor": "div.Tensor", "add.Tensor": "sub.Tensor", "mul.Scalar": "div.Scalar", "add.Scalar": "sub.Scalar",
          "relu.default": "neg.default", "silu.default": "sigmoid.default", "rsqrt.default": "sqrt.default"}  # fmt: skip
 
 
 class Text:
-    """The lines of a module, where its kernels' bodies lie, and what makes each value in them."""
+    """The lines of a module, and the numbers of the lines in each kernel's body."""
 
     def __init__(self, lines):
         self.lines = lines
@@ -39,8 +41,7 @@ class Text:
         self.launches = [i for i, line in enumerate(lines) if "fsdp.launch @" in line]
 
     def types(self, body):
-        """The types of a body's values by their names, but of those that are one of several results; with
-        what makes them."""
+        """(type, maker) of a body's values by name, without values that are one of several results."""
         found = {}
         for i in body:
             line = self.lines[i].strip()
@@ -49,11 +50,6 @@ class Text:
             elif match := re.match(r"(%\w+) = (.*) -> (tensor<.*>)$", line):
                 found[match[1]] = match[3], match[2]
         return found
-
-
-def pick(rng, among):
-    among = list(among)
-    return rng.choice(among) if among else None
 
 
 def substitute(text, rng, lines, pattern, new):
@@ -86,7 +82,7 @@ def other_operator(text, rng):
 
 
 def other_operand(text, rng):
-    """Of the same type, made before by another call."""
+    """Replaces an operand by an earlier value of its type from another call."""
     choices = []
     for body in text.bodies:
         known = text.types(body)
@@ -111,7 +107,7 @@ def other_operand(text, rng):
 
 
 def swapped_results(text, rng):
-    """Of one type, in a body's last line."""
+    """Swaps two yielded values of one type."""
     yields = [body[-1] for body in text.bodies]
     return swap(text, rng, yields)
 
@@ -142,7 +138,7 @@ def swap(text, rng, lines):
 
 
 def other_size(text, rng):
-    """Of an operand or a result of a call, wherever the body has it."""
+    """Doubles a size in all types of a body that have it."""
     body = pick(rng, text.bodies)
     sizes = {size for i in body for size in re.findall(r"(?<=[<x])(\d+)(?=x)", text.lines[i]) if int(size) > 1}
     size = pick(rng, sorted(sizes))
@@ -162,7 +158,7 @@ def other_kernel(text, rng):
 
 
 def dropped_call(text, rng):
-    """What used its result uses its first operand."""
+    """Removes a call; users of its result use its first operand instead."""
     i = pick(rng, calls(text))
     match = i and re.match(rf'\s*(%\w+) = aten.call "[^"]*"\((?:\[)?({VALUE})', text.lines[i])
     if not match:
@@ -178,16 +174,12 @@ KINDS = [other_integer, other_number, other_operator, other_operand, swapped_res
 
 
 def judge(lines, folder):
-    """None where fsdp-compile refuses the module with a message, else what is wrong."""
+    """None if fsdp-compile refuses the module with a message, else a description of the failure."""
     path = os.path.join(folder, "edited.mlir")
     with open(path, "w") as file:
         file.write("\n".join(lines) + "\n")
     run = subprocess.run([COMPILE, path, "--object", "-o", path + ".o"], capture_output=True, text=True)
-    if run.returncode == 0:
-        return "is accepted"
-    if run.returncode != 1 or "Stack dump" in run.stderr:
-        return f"crashes with {run.returncode}: {run.stderr[-400:]}"
-    return None if "error: " in run.stderr else f"is refused without a message: {run.stderr}"
+    return "is accepted" if run.returncode == 0 else explain_refusal(run)
 
 
 def fused(model, rounding):

@@ -29,8 +29,8 @@ mlir::RankedTensorType getStridedTensorType(llvm::ArrayRef<int64_t> sizes, mlir:
 /// size 1 are ignored.
 bool isContiguous(mlir::RankedTensorType type);
 
-/// True if two elements lie at one place, as those of an expanded view do. Also true for layouts
-/// whose dimensions lie between each other, which no operator makes.
+/// True if two elements have one address, as in an expanded view. Also true for some layouts with
+/// interleaved dimensions, which no operator makes.
 bool overlapsItself(mlir::RankedTensorType type);
 
 /// Bytes of one element; bool (i1) takes one byte.

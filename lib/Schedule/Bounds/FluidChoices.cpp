@@ -45,9 +45,13 @@ static void addGatherChoices(const CollectiveWindows &windows, bool merge, Fluid
 /// chunks save. The expressions are the bytes and latencies that remain.
 static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choices,
                           LinearProgram &program) {
-  Column savedBytes, savedLatencies;
-  double bytes = 0, latencies = 0;
+  Column savedBytes, savedLatencies, notWhole;
+  double bytes = 0, latencies = 0, copyBytes = 0;
+  for (const GatherWindow &gather : windows.gathers)
+    if (gather.chunk)
+      choices.mostChunkShare = std::max(choices.mostChunkShare, gather.leastShares.byte);
   choices.gatherBytes.push_back({});
+  choices.wholeBytes.push_back({});
   choices.gatherLatencies.push_back({});
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
@@ -60,6 +64,10 @@ static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choice
       savedBytes = addSum(savedBytes + sizeBytes * shares.byte * Expression(kept) +
                               sizeBytes * (shares.byte - least.byte) * Expression(chunked),
                           bytes, program);
+    copyBytes += sizeBytes;
+    if (choices.mostChunkShare > 0 && (kept || chunked))
+      notWhole = addSum(notWhole + sizeBytes * (kept + Expression(chunked)), copyBytes, program);
+    choices.wholeBytes.push_back(copyBytes - Expression(notWhole));
     if (kept || merged || chunked)
       savedLatencies =
           addSum(savedLatencies + shares.latency * (kept + Expression(merged)) +

@@ -28,6 +28,9 @@ struct FluidChoices {
   // chunks by the least cost share.
   std::vector<Expression> gatherBytes, gatherLatencies; // latencies: of a bucket's first gather
   double mostGatherBytes = 0;                           // if nothing is kept
+  /// Sums like those of `gatherBytes`, but of whole copies, and only of gathers from all ranks.
+  std::vector<Expression> wholeBytes;
+  double mostChunkShare = 0; // largest cost share of a gather from chunks; 0: there are none
   std::vector<double> readyBytes, deadlineBytes;
   std::vector<Expression> readyLatencies, deadlineLatencies; // of a bucket's last reduction
   /// By segment: the bytes of chunks, and of copies kept between two uses; the time to make chunks

@@ -20,8 +20,10 @@ void FluidRows::addLaneRows(const Moment &from, const Moment &to, bool isComputi
 void FluidRows::addLanes() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
-    if (segment.start.time != segment.before.time)
-      addLaneRows(segment.before, segment.start, false, {});
+    if (segment.launch.time != segment.before.time)
+      addLaneRows(segment.before, segment.launch, false, {});
+    if (segment.start.time != segment.launch.time)
+      addLaneRows(segment.launch, segment.start, false, {});
     Expression computeTime = segment.segment.durationNs / timeUnitNs;
     if (!choices.copyTimes.empty())
       computeTime += choices.copyTimes[s];

@@ -91,7 +91,10 @@ private:
 /// Copies. Live while operation i runs are chunks, kept copies, and the copies whose gathers were
 /// launched by then. The last are at least the bytes that the lane has gathered by the operation's
 /// end minus the bytes of due gathers. Buffers are whole, so their sum is a sum of sizes. A gather
-/// from chunks counts only by its cost share, although its copy takes all of its memory.
+/// from chunks counts only by its cost share, although its copy takes all of its memory. Let w be
+/// the bytes of copies from all ranks, c those of copies from chunks, and s the largest cost share.
+/// The lane has gathered at most w + s c. So w + c is at least (gathered - (1 - s) w) / s, and w is
+/// at most the bytes that open windows gather from all ranks.
 ///
 /// Reductions. Live while operation i runs are at least the inputs that are ready minus the inputs
 /// that have been waited for by its start; the shard is subtracted from each input. Of the bytes
@@ -121,15 +124,24 @@ void FluidRows::addMemory() {
     Sizes both = held.copies;
     both.add(held.excesses);
     auto fit = [&](int64_t slackBytes, Column gathered, Column reduced) {
-      Expression copies = choices.keptBytes[s];
-      if (segment.launchableGathers > segment.dueGathers)
-        copies += gathered - choices.gatherBytes[segment.dueGathers];
-      if (held.copies.total() > slackBytes)
-        program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit, copies);
-      if (!held.excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
-        program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
-                               copies + readyExcess[segment.readyReductions] -
-                                   mostFreed * Expression(reduced));
+      Expression stayed = choices.keptBytes[s];
+      auto addRows = [&](const Expression &copies) {
+        if (held.copies.total() > slackBytes)
+          program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit,
+                                 copies);
+        if (!held.excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
+          program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
+                                 copies + readyExcess[segment.readyReductions] -
+                                     mostFreed * Expression(reduced));
+      };
+      if (segment.launchableGathers <= segment.dueGathers)
+        return addRows(stayed);
+      Expression ahead = gathered - choices.gatherBytes[segment.dueGathers];
+      addRows(stayed + ahead);
+      if (double share = choices.mostChunkShare; share > 0 && share < 1)
+        addRows(stayed + 1 / share * ahead -
+                (1 / share - 1) * (choices.wholeBytes[segment.launchableGathers] -
+                                   choices.wholeBytes[segment.dueGathers]));
     };
     const Moment &start = segment.start, &after = segment.after;
     if (segment.segment.isSingle()) {

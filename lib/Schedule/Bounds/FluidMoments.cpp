@@ -40,6 +40,7 @@ static std::vector<FluidSegment> countWindows(const CollectiveWindows &windows,
   for (const Segment &segment : segments) {
     FluidSegment before = now;
     now.segment = segment;
+    now.launchedGathers = now.launchableGathers;
     while (now.dueGathers < windows.gathers.size() &&
            windows.gathers[now.dueGathers].first <= segment.begin)
       ++now.dueGathers;
@@ -108,9 +109,16 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
                  segment.replicasBecomeDue ||
                  (segment.segment.isSingle() && segment.readyReductions > 0 &&
                   dueReductions < numReductions);
+    segment.launch = last;
+    bool followsReductions =
+        segment.reductionsBecomeDue && segment.launchableGathers > segment.launchedGathers;
+    if (followsReductions)
+      segment.launch = segment.reduced = last = add();
     if (waits)
       last = add();
     segment.start = last;
+    if (!followsReductions)
+      segment.reduced = last;
     dueGathers = segment.dueGathers;
     dueReductions = segment.dueReductions;
     segment.after = last = add();

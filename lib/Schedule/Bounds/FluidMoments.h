@@ -18,11 +18,15 @@ struct Moment {
 /// A segment, its moments, and the windows that are open in it.
 struct FluidSegment {
   Segment segment;
-  Moment before;           // end of the operation before the segment
+  Moment before; // end of the operation before the segment
+  /// No gather is launched before `launch`. The due reductions have ended at `reduced`. Both are
+  /// one moment of their own if gathers wait for reductions, else `before` and `start`.
+  Moment launch, reduced;
   Moment start;            // start of its first operation; equals `before` if no wait is possible
   Moment after;            // end of its last operation
   uint32_t dueGathers = 0; // gathers [0, dueGathers) have ended at `start`
   uint32_t launchableGathers = 0; // later gathers cannot be launched by `after`
+  uint32_t launchedGathers = 0;   // later gathers cannot be launched before `launch`
   uint32_t readyReductions = 0;   // reductions [0, readyReductions) can be launched
   uint32_t dueReductions = 0;     // the first so many by deadline have ended at `start`
   bool gathersBecomeDue = false, reductionsBecomeDue = false, reductionsGetReady = false;

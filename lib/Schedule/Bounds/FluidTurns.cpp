@@ -6,6 +6,9 @@
 
 using namespace fsdp::schedule;
 
+/// Gathers behind a reduction that are looked at.
+static constexpr uint32_t kNextGathers = 4;
+
 namespace {
 
 /// The least time from the position at which a reduction is ready until the reduction has ended and
@@ -87,7 +90,14 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   }
   double behindNs = computeNs(ready, behind), restNs = computeNs(first, deadline);
   double endedNs = bothNs + restNs;
-  double sharedNs = problem.oneLane ? behindNs + bothNs : std::max(behindNs + gatherNs, bothNs);
+  // Beside the reduction's latency the gather's bytes are not slower. In a larger bucket this
+  // latency may be longer, unless a line says what the bucket costs.
+  const bool isLine = problem.coalesces && !reduction.cost.curve;
+  const double slowedNs = isLine ? std::max(0., gathered.bytesNs - reduce.latencyNs) : 0;
+  double sharedNs =
+      problem.oneLane
+          ? behindNs + bothNs
+          : std::max(behindNs + gatherNs + (problem.contention.lanes - 1) * slowedNs, bothNs);
   double blockedNs = 0;
   for (uint32_t k = first; k < deadline; ++k)
     if (windows.slackBytes[k] < reduction.inputBytes)
@@ -109,18 +119,20 @@ void FluidRows::addTurns() {
     auto gather = std::partition_point(
         windows.gathers.begin(), windows.gathers.end(),
         [&](const GatherWindow &gather) { return gather.first <= reduction.ready; });
-    if (gather == windows.gathers.end() || gather->first >= reduction.deadline)
-      continue;
-    auto index = size_t(gather - windows.gathers.begin());
-    Turns turns = finder.find(reduction, *gather, gather->cost);
-    double ofChunksNs = finder.find(reduction, *gather, gather->leastCost).gatheredNs;
-    auto saved = [&](Column choice, double ns) {
-      return std::max(0., turns.gatheredNs - ns) / timeUnitNs * Expression(choice);
-    };
-    program.requireAtLeast(segmentAt(reduction.deadline).start.time -
-                               Expression(segmentAt(reduction.ready).before.time),
-                           turns.gatheredNs / timeUnitNs -
-                               saved(choices.kept[index], turns.keptNs) -
-                               saved(choices.chunked[index], ofChunksNs));
+    for (uint32_t i = 0;
+         i < kNextGathers && gather != windows.gathers.end() && gather->first < reduction.deadline;
+         ++i, ++gather) {
+      auto index = size_t(gather - windows.gathers.begin());
+      Turns turns = finder.find(reduction, *gather, gather->cost);
+      double ofChunksNs = finder.find(reduction, *gather, gather->leastCost).gatheredNs;
+      auto saved = [&](Column choice, double ns) {
+        return std::max(0., turns.gatheredNs - ns) / timeUnitNs * Expression(choice);
+      };
+      program.requireAtLeast(segmentAt(reduction.deadline).reduced.time -
+                                 Expression(segmentAt(reduction.ready).before.time),
+                             turns.gatheredNs / timeUnitNs -
+                                 saved(choices.kept[index], turns.keptNs) -
+                                 saved(choices.chunked[index], ofChunksNs));
+    }
   }
 }

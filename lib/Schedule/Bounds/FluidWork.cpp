@@ -21,7 +21,8 @@ const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
 
 /// When an operation starts, the gathers of all uses that have begun have ended, and so have their
 /// buckets. A bucket's latency is counted at its first member. By a segment's end, no gather with a
-/// later gate has been launched: all members of a launched bucket have earlier gates.
+/// later gate has been launched: all members of a launched bucket have earlier gates. Where gathers
+/// wait for reductions, the lane has none of their bytes until these have ended.
 void FluidRows::addGatherWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
@@ -50,10 +51,10 @@ void FluidRows::addReductionWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
     if (segment.reductionsBecomeDue) {
-      program.requireAtLeast(segment.start.reducedBytes,
+      program.requireAtLeast(segment.reduced.reducedBytes,
                              choices.deadlineBytes[segment.dueReductions]);
       if (costs.reduceLatency > 0)
-        program.requireAtLeast(segment.start.reduceLatencies,
+        program.requireAtLeast(segment.reduced.reduceLatencies,
                                choices.deadlineLatencies[segment.dueReductions]);
     }
     bool last =
@@ -117,21 +118,21 @@ void FluidRows::addMergedReductions() {
   }
 }
 
-/// A collective starts after the operation before its gate has ended, and takes at least as long as
-/// alone.
+/// A collective starts after the operation before its gate has ended, and a gather also after the
+/// reductions that must have ended at its gate. Each takes at least as long as alone.
 void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
     double duration = gather.cost.durationNs(gather.sizeBytes) / timeUnitNs;
     double least = gather.leastCost.durationNs(gather.sizeBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(gather.first).start.time,
-                           segmentAt(gather.gate).before.time +
+                           segmentAt(gather.gate).launch.time +
                                duration * (1.0 - Expression(choices.kept[j])) -
                                (duration - least) * Expression(choices.chunked[j]));
   }
   for (const ReductionWindow &reduction : windows.reductions) {
     double duration = reduction.cost.durationNs(reduction.inputBytes) / timeUnitNs;
-    program.requireAtLeast(segmentAt(reduction.deadline).start.time,
+    program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
                            segmentAt(reduction.ready).before.time + Expression(duration));
   }
 }

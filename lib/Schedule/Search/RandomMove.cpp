@@ -319,7 +319,7 @@ bool RandomMove::rebuildReductions(uint32_t from, uint32_t to) {
 }
 
 bool RandomMove::make() {
-  constexpr double kChunkShare = .1, kTransportShare = .1;
+  constexpr double kChunkShare = .1, kTransportShare = .3;
   if (!space.mayChunk.empty() && draws.fraction() < kChunkShare)
     return moveChunks();
   if (space.problem.hasTransports() && draws.fraction() < kTransportShare)

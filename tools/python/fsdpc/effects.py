@@ -30,7 +30,7 @@ def _refuse(what, remedy):
 
 
 def check_modules(model):
-    """Of modules whose operators are not all that they do in training, or around another one."""
+    """Refuses modules that have effects beside their operators, and models that are sharded or wrapped already."""
     for kind, name in _WRAPPERS.items():
         if isinstance(model, kind):
             raise ExportError(f"the model is wrapped in {kind.__name__}: hand over its .{name}")
@@ -51,7 +51,7 @@ def check_modules(model):
 
 @contextlib.contextmanager
 def _replaced(owner, name, value):
-    """`owner` has this attribute in the block. If it has inherited the original, it does so again afterwards."""
+    """Sets an attribute of `owner` in this context. An attribute that was inherited is inherited again afterwards."""
     missing = object()
     before = vars(owner).get(name, missing)
     setattr(owner, name, value)
@@ -70,7 +70,7 @@ def _refuse_hook(tensor, hook):
 
 
 def _refusing_derivatives(recorder, original):
-    """The backward of a Function may ask for derivatives: what computes them is in its graph (functions.py)."""
+    """Allows derivatives only in the backward of a Function, whose graph has their operators (functions.py)."""
 
     def run(*arguments, **options):
         if recorder.is_inside:
@@ -96,7 +96,7 @@ def _refusing_is_initialized(original):
 
 
 def _data():
-    """`x.data` is a tensor that torch.export does not follow; `x.detach()` has the same values, and it does."""
+    """A property in place of Tensor.data. torch.export loses track of `x.data`; `x.detach()` has the same values."""
     original = torch.Tensor.data
 
     def get(tensor):
@@ -111,7 +111,7 @@ def _data():
 
 
 def _requires_grad():
-    """(the property, the method) of tensors, by which the model must not freeze or unfreeze a parameter."""
+    """A property and a method in place of Tensor.requires_grad and requires_grad_, which refuse changes of parameters."""
     original, method = torch.Tensor.requires_grad, torch.Tensor.requires_grad_
 
     def check(tensor, value):
@@ -133,7 +133,7 @@ def _requires_grad():
 
 
 def _enter_inference(context):
-    """Leaves no trace in a program; the region is one without gradients, and that does."""
+    """Enters torch.no_grad instead: torch.export records that, but not torch.inference_mode."""
     context._had_gradients = torch.is_grad_enabled()
     torch.set_grad_enabled(not context.mode)
 
@@ -143,13 +143,14 @@ def _leave_inference(context, *error):
 
 
 def _run_checkpointed(cls, function, preserve_rng_state, *arguments):
-    """What is computed again is a choice of the compilation; the reentrant way hides the gradients of its region."""
+    """Runs the function without a checkpoint. The compilation chooses what is recomputed, and a reentrant checkpoint
+    hides the gradients of its region."""
     return function(*arguments)
 
 
 @contextlib.contextmanager
 def seen(recorder):
-    """In this context what torch.export would leave out is an operator, or refused."""
+    """In this context effects that torch.export would lose become operators, or are refused."""
     requires_grad, requires_grad_ = _requires_grad()
     with contextlib.ExitStack() as stack:
         for owner, name, value in (
@@ -175,7 +176,7 @@ def _numbers(module):
 
 
 class _State:
-    """What a forward may leave in Python for the next one."""
+    """State of Python that a forward may change: numbers in attributes of modules, and generators of random numbers."""
 
     def __init__(self, model):
         self.numbers = {name: _numbers(module) for name, module in model.named_modules()}
@@ -188,7 +189,7 @@ class _State:
         return [name for name, state in self.generators.items() if later.generators.get(name) != state]
 
     def changed(self, later):
-        """(module, attribute, before, after)"""
+        """Lists the changed attributes as (module, attribute, value before, value after)."""
         return [(name, key, value, later.numbers[name].get(key))
                 for name, numbers in self.numbers.items() if name in later.numbers
                 for key, value in numbers.items() if later.numbers[name].get(key) != value]  # fmt: skip
@@ -200,7 +201,7 @@ class _State:
 
 @contextlib.contextmanager
 def _noting(model):
-    """Yields a list of what the model's forwards leave: torch.export itself restores attributes of the root."""
+    """Yields a list of the states after each forward: torch.export itself restores the root's attributes later."""
     forward, notes = model.forward, []
 
     def run(*arguments, **named):
@@ -214,15 +215,15 @@ def _noting(model):
 
 
 def _text(program):
-    """All that decides what a program computes, but for values of parameters and buffers."""
+    """The code and the constants of a program. With parameters and buffers they decide its results."""
     codes = [module.code for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
     values = [value.tolist() for value in program.constants.values() if isinstance(value, torch.Tensor)]
     return codes, values
 
 
 def repeated(model, export):
-    """export()'s program. If Python is not as before when the forward has run, it is exported once more, as its next
-    call would be: what differs then is refused."""
+    """Returns export()'s program. If the forward changes state of Python, the model is exported once more in the new
+    state, and refused if the second program differs."""
     before = _State(model)
     try:
         with _noting(model) as notes:

@@ -64,7 +64,7 @@ def _strip(program):
 
 
 def _separate_constants(program):
-    """Gives views of one memory memory of their own: the file would hold it once, and capture reads one view of it."""
+    """Copies constants that are different views of one memory, so that the file has a record for each of them."""
     first = {}
     for name, tensor in program.constants.items():
         if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
@@ -155,8 +155,8 @@ def _note(text):
     print(f"fsdpc.export: note: {text}", file=sys.stderr)
 
 
-def _note_what_stays_behind(model, batch, optimizer):
-    """Prints what a training binary will not read, or begins without."""
+def _print_notes(model, batch, optimizer):
+    """Notes inputs that a training binary will refuse, and facts that are not exported."""
     if not model.training:
         _note("the model is in eval mode: no dropout, frozen statistics; model.train() changes that")
     samples = {name: list(value.shape[:1]) for name, value in batch.items() if isinstance(value, torch.Tensor)}
@@ -164,12 +164,11 @@ def _note_what_stays_behind(model, batch, optimizer):
     for name, size in samples.items():
         if not size or size != samples[first]:
             have = f"'{name}' of the batch has " + (f"{size[0]} samples, '{first}' {samples[first][0]}" if size else "no dimension")
-            _note(f"{have}: a training binary reads inputs whose first dimension counts samples, as many of each; "
-                  "repeat a value that is for all of them, and make several of a sample a second dimension")  # fmt: skip
+            _note(f"{have}: a training binary reads inputs whose first dimension counts samples, the same number in "
+                  "each. Make a tensor for all samples a buffer, and give several rows of one sample a second dimension")  # fmt: skip
             break
     if optimizer is not None and optimizer.state:
-        _note("the state of the optimizer stays behind: training begins with a new one; a checkpoint of it is what "
-              "--resume goes on from")  # fmt: skip
+        _note("the optimizer's state is not exported: training begins with a new state. --resume takes a checkpoint")
 
 
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
@@ -213,7 +212,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     _check_buffers(model)
     batch = name_batch(model, batch, method)
     if not quiet:
-        _note_what_stays_behind(model, batch, optimizer)
+        _print_notes(model, batch, optimizer)
     batch = _separate(batch)
     facts = _facts(model, optimizer)
     with contextlib.ExitStack() as stack:
