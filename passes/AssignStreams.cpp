@@ -16,12 +16,14 @@ struct AssignStreamsPass : public fsdp::impl::AssignStreamsBase<AssignStreamsPas
   void runOnOperation() override {
     if (failed(expectPhase(getOperation(), getArgument(), ModulePhase::Scheduled)))
       return signalPassFailure();
+    const Stream reductions =
+        getTarget(getOperation()) == Target::Cuda ? Stream::Gather : Stream::Reduce;
     for (auto step : getOperation().getOps<func::FuncOp>())
-      step.walk([](Operation *op) {
+      step.walk([&](Operation *op) {
         if (auto gather = dyn_cast<AllGatherStartOp>(op))
           gather.setStream(Stream::Gather);
         else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
-          reduction.setStream(Stream::Reduce);
+          reduction.setStream(reductions);
         else if (auto across = dyn_cast<AllReduceStartOp>(op))
           across.setStream(isa<ShardType>(across.getPayload()) ? Stream::Replicate
                                                                : Stream::Reduce);

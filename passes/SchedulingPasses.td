@@ -86,14 +86,15 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
 }
 
 def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
-  let summary = "Give gathers and reductions streams of their own";
+  let summary = "Give gathers and reductions the streams of FSDP2";
   let description = [{
-    Input: a scheduled module. Output: the same module with all gathers on the gather stream, all
-    reductions over shards on the reduce stream, and all reductions over replicas on the replicate
-    stream.
+    Input: a scheduled module. Output: the same module with all gathers on the gather stream, and all
+    reductions over replicas on the replicate stream. Reductions over shards are on the reduce stream; with
+    target cuda they are on the gather stream.
 
-    Why: each stream has its own communicator, so that a reduction never queues behind a gather, and the
-    collectives of each communicator have one order on all ranks.
+    Why: the collectives of a stream run one after another, in one order on all ranks. FSDP2 issues gathers
+    and reductions to one process group. On GPUs that is one NCCL communicator, which runs them one after
+    another. On CPUs gloo runs them at the same time.
   }];
 }
 

@@ -131,7 +131,7 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
   }
   problem.problem.coalesces = costs.doesCoalesce();
   problem.problem.contention = costs.getContention();
-  problem.problem.hostRunsAhead = costs.doesHostRunAhead();
+  problem.problem.onGpus = costs.isForGpus();
 }
 
 /// If a step requests copy engines and the network does not give their cost, their gathers cost the

@@ -62,7 +62,7 @@ public:
   int64_t getRanksPerHost() const override { return network.getRanksPerHost(); }
   bool doesCoalesce() const override { return network.coalesces; }
   schedule::Contention getContention() const override { return network.getContention(); }
-  bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }
+  bool isForGpus() const override { return device.hostBytesPerSec > 0; }
   int64_t getMemoryBytes() const override { return device.memoryBytes; }
   int64_t getReservedBytes() const override { return device.reservedBytes; }
   std::string describeSources() const override;

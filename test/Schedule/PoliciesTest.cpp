@@ -51,14 +51,16 @@ TEST(Fsdp2, IssuesInItsOrder) {
   EXPECT_EQ(plan->kept, std::vector<uint8_t>(8));
 }
 
-// Where the host runs ahead, torch's stream of gathers waits in forward for what precedes the last
-// use but one: U 0 and U 1 | root, U 2 | 0.
-TEST(Fsdp2, GathersTwoUsesAheadInForward) {
+// On GPUs torch's stream of gathers waits in forward for what precedes the last use but one: U 0
+// and U 1 | root, U 2 | 0. All collectives of a process group share a communicator.
+TEST(Fsdp2, GathersTwoUsesAheadOnGpus) {
   Problem problem = makeRootAndBlocks();
-  problem.hostRunsAhead = true;
+  problem.onGpus = true;
   std::optional<Plan> plan = planByPolicy(problem, Policy::Fsdp2);
   ASSERT_TRUE(plan);
   EXPECT_EQ(launchesOf(*plan), (std::vector<uint32_t>{0, 0, 0, 1, 8, 8, 9, 11}));
+  EXPECT_TRUE(plan->shareLane);
+  EXPECT_TRUE(decideByPolicy(problem, Policy::Fsdp2).shareLane);
 }
 
 // reshard_after_forward as it is by default: the root stays unsharded, and "U root" goes.

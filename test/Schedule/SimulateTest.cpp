@@ -144,6 +144,34 @@ TEST(Simulate, GoesOnOverReplicas) {
   EXPECT_EQ(makespanNs(problem, makePlan()), 765);
 }
 
+// On GPUs the gather of a is launched behind the all-reduce of b, so it starts with that: at 405
+// and not at 370.
+TEST(Simulate, StartsInTheOrderOfLaunchOnGpus) {
+  Problem problem = makeTwoGroups();
+  problem.meshes[0].acrossCost = {5, 4};
+  problem.onGpus = true;
+  Timeline timeline = simulate(problem, makePlan());
+  expectInterval(timeline.reductions[0], 370, 405);
+  expectInterval(*timeline.across[0], 405, 430);
+  expectInterval(timeline.gathers[2], 405, 440);
+  expectInterval(timeline.reductions[1], 540, 575);
+  EXPECT_DOUBLE_EQ(timeline.makespanNs, 800);
+}
+
+// On GPUs a gather that is launched behind a reduction in a queue starts with that reduction.
+TEST(Simulate, GathersStartBehindQueuedReductionsOnGpus) {
+  Problem problem = makeTwoGroups();
+  problem.reductions = {{1, 2, 5, 50, 5}, {0, 2, 5, 50, 5}};
+  Plan plan = makePlan(/*launchB=*/1, /*launchA=*/3);
+  plan.reductions = {{{0}, 2, 5}, {{1}, 2, 5}};
+  expectInterval(simulate(problem, plan).gathers[2], 370, 405);
+  problem.onGpus = true;
+  Timeline timeline = simulate(problem, plan);
+  expectInterval(timeline.reductions[0], 270, 425);
+  expectInterval(timeline.reductions[1], 425, 580);
+  expectInterval(timeline.gathers[2], 425, 460);
+}
+
 // On its lane one goes on after the other, each behind its reduction: b takes 405..605 beside the
 // reduction of a, which is 505..540, and a 605..805. Both wait for their updates alone.
 TEST(Simulate, ReplicasHaveALaneOfTheirOwn) {

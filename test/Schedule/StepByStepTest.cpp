@@ -43,6 +43,8 @@ private:
     Lane kind; // reductions may run on the gathers' lane
     uint32_t index;
     double latencyNs, bytesNs; // that remain
+    uint32_t number;           // of its launch, over all lanes
+    bool hasBegun = false;
   };
 
   void append(uint32_t position);
@@ -50,7 +52,8 @@ private:
   void push(int lane, Lane kind, uint32_t index, const CollectiveCost &cost,
             const std::vector<int64_t> &memberBytes);
   bool isDone(const Instruction &instruction) const;
-  bool isBusy(int lane) const;
+  void beginAll();
+  bool isBusy(int lane) const { return !lanes[lane].empty() && lanes[lane].front().hasBegun; }
   bool isMoving(int lane) const { return isBusy(lane) && lanes[lane].front().latencyNs == 0; }
   double findSpeed(int lane, bool isComputing) const;
   double findComputeSpeed() const;
@@ -63,6 +66,7 @@ private:
   std::vector<Instruction> program;
   std::deque<Collective> lanes[3];
   std::vector<bool> done[3]; // by kind and bucket
+  uint32_t numLaunched = 0, numBegun = 0;
   double nowNs = 0;
 };
 
@@ -95,7 +99,7 @@ void StepByStep::append(uint32_t position) {
 
 void StepByStep::push(int lane, Lane kind, uint32_t index, const CollectiveCost &cost,
                       const std::vector<int64_t> &memberBytes) {
-  Collective collective{kind, index, 0, 0};
+  Collective collective{kind, index, 0, 0, numLaunched++};
   std::vector<int64_t> launches = memberBytes;
   if (problem.coalesces)
     launches = {std::accumulate(memberBytes.begin(), memberBytes.end(), int64_t(0))};
@@ -133,10 +137,22 @@ void StepByStep::launch(const Instruction &instruction) {
     push(2, Replicas, instruction.index, *mesh.acrossCost, reducedBytes);
 }
 
-/// Over replicas, only once the reduction is done.
-bool StepByStep::isBusy(int lane) const {
-  return !lanes[lane].empty() &&
-         (lanes[lane].front().kind != Replicas || done[Reductions][lanes[lane].front().index]);
+/// Begins what may begin: over replicas, only once the reduction is done; on GPUs, only once all
+/// that was launched before has begun.
+void StepByStep::beginAll() {
+  for (bool isAny = true; isAny;) {
+    isAny = false;
+    for (std::deque<Collective> &lane : lanes) {
+      if (lane.empty() || lane.front().hasBegun)
+        continue;
+      Collective &front = lane.front();
+      bool isReady = front.kind != Replicas || done[Reductions][front.index];
+      if (!isReady || (problem.onGpus && front.number != numBegun))
+        continue;
+      front.hasBegun = isAny = true;
+      ++numBegun;
+    }
+  }
 }
 
 double StepByStep::findSpeed(int lane, bool isComputing) const {
@@ -174,6 +190,7 @@ bool StepByStep::isDone(const Instruction &instruction) const {
 }
 
 void StepByStep::pass(double *computeNs) {
+  beginAll();
   bool areBusy[3] = {isBusy(0), isBusy(1), isBusy(2)};
   const bool isComputing = computeNs != nullptr;
   double speeds[3] = {findSpeed(0, isComputing), findSpeed(1, isComputing),
@@ -250,6 +267,7 @@ TEST(StepByStep, AgreesWithTheSimulator) {
     Problem problem = makeRandomProblem(seed);
     if (seed % 2)
       addUnevenCosts(seed, problem);
+    problem.onGpus = seed % 3 == 0;
     Random random(seed);
     problem.memoryCapBytes = problem.minimumPeak().bytes * random.integer(10, 15) / 10;
     std::optional<Plan> plan = listSchedule(problem, makeRandomDecisions(problem, random)).plan;

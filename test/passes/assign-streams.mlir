@@ -1,9 +1,11 @@
-// RUN: fsdp-opt %s --fsdp-assign-streams --fsdp-verify-scheduled | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-assign-streams --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: sed 's/fsdp.phase/fsdp.target = #fsdp.target<cuda>, fsdp.phase/' %s | fsdp-opt --fsdp-assign-streams --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,CUDA
 
-// Gathers go to the gather stream, reductions to the reduce stream.
+// Gathers go to the gather stream, reductions to the reduce stream; on GPUs both go to the gather stream.
 // CHECK: %[[S:.+]] = fsdp.shard @l :
 // CHECK: fsdp.all_gather.start %[[S]] over ["dp"] fwd on gather
-// CHECK: fsdp.reduce_scatter.start @l({{.*}}) over ["dp"] avg bwd on reduce
+// CPU: fsdp.reduce_scatter.start @l({{.*}}) over ["dp"] avg bwd on reduce
+// CUDA: fsdp.reduce_scatter.start @l({{.*}}) over ["dp"] avg bwd on gather
 // EXAMPLE: fsdp-assign-streams
 !m = tensor<4x4xf32>
 !s = tensor<f32>

@@ -94,8 +94,8 @@ public:
   virtual bool doesCoalesce() const = 0;
   /// A large factor (100) means that a collective stops computation: ranks with one core each.
   virtual schedule::Contention getContention() const = 0;
-  /// True if the host issues work long before the device runs it: on every GPU.
-  virtual bool doesHostRunAhead() const = 0;
+  /// True if the device is a GPU: the host issues work long before it runs.
+  virtual bool isForGpus() const = 0;
   /// Memory of the device, bytes; 0: unknown (a CPU).
   virtual int64_t getMemoryBytes() const = 0;
   /// The part of getMemoryBytes() that driver and libraries use before a step begins.

@@ -21,11 +21,12 @@ std::string_view getName(Policy policy); // "fsdp2", "asap"
 /// The policy's plan; nullopt if no plan of the policy keeps the problem's cap.
 ///
 /// `Fsdp2` keeps the copies that `Group::keep` demands (Free: gather again) and has at most one
-/// pending reduction. It launches a gather of the backward one use ahead. It launches a gather of
-/// the forward at its use, or up to two uses ahead if the host runs ahead: before the gather of a
-/// use, torch's stream of gathers waits for the computation that precedes the last use but one
-/// (wait_for_unshard). If this order exceeds the cap, the plan is the list schedule of the policy's
-/// decisions.
+/// pending reduction. It launches a gather of the backward one use ahead, and a gather of the
+/// forward at its use. On GPUs it launches a gather of the forward up to two uses ahead: before the
+/// gather of a use, torch's stream of gathers waits for the computation that precedes the last use
+/// but one (wait_for_unshard). There all collectives share a lane, too: those of a process group
+/// have one NCCL communicator, which runs them one after another. If this order exceeds the cap,
+/// the plan is the list schedule of the policy's decisions.
 std::optional<Plan> planByPolicy(const Problem &problem, Policy policy);
 
 /// The policy's decisions, from which a search may start.

@@ -109,9 +109,10 @@ struct Problem {
   /// True: one launch of several collectives takes as long as one collective of all their bytes.
   /// False: it takes as long as these collectives do one after another.
   bool coalesces = true;
-  /// True: the host issues work long before it runs, as for every GPU. Only FSDP2's own order
-  /// depends on this (Policies.h).
-  bool hostRunsAhead = false;
+  /// True: the host issues work long before it runs, which FSDP2's own order depends on
+  /// (Policies.h), and NCCL starts collectives of all lanes in the order of their launch
+  /// (NCCL_LAUNCH_ORDER_IMPLICIT, docs/cuda.md).
+  bool onGpus = false;
   Contention contention;
   /// Peak bytes that no plan may exceed; nullopt: no limit.
   std::optional<int64_t> memoryCapBytes;

@@ -69,7 +69,7 @@ static std::vector<uint32_t> findFsdp2Launches(const Problem &problem) {
     size_t ahead = i > 0 && isBackward[i] && isBackward[i - 1];
     // The second use of a group without a reduction is a backward use, too.
     if (!isBackward[i] && (previous[i] < 0 || isBackward[previous[i]])) {
-      ahead = problem.hostRunsAhead ? std::min(forwardUses, kForwardUsesAhead) : 0;
+      ahead = problem.onGpus ? std::min(forwardUses, kForwardUsesAhead) : 0;
       ++forwardUses;
     } else {
       forwardUses = 0;
@@ -86,6 +86,7 @@ static std::vector<uint32_t> findFsdp2Launches(const Problem &problem) {
 static Plan planFsdp2(const Problem &problem) {
   Plan plan;
   plan.kept = keepByRule(problem);
+  plan.shareLane = problem.onGpus;
   std::vector<uint32_t> launches = findFsdp2Launches(problem);
   for (uint32_t i = 0; i < launches.size(); ++i)
     if (!plan.kept[i])
@@ -122,6 +123,7 @@ Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) 
     Decisions decisions =
         decideSingly(problem, keepByRule(problem), findFsdp2Launches(problem));
     decisions.gathersGoFirst = true;
+    decisions.shareLane = problem.onGpus;
     return decisions;
   }
   return decideSingly(problem, keepForFree(problem), std::vector<uint32_t>(problem.uses.size()));

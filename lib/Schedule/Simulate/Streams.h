@@ -1,9 +1,10 @@
 //===- Streams.h - Time on the compute stream and on the lanes --*- C++ -*-===//
 //
 // Collectives of a lane run one after another in the order of their launch. An all-reduce over
-// replicas also starts after its reduction has ended. Each collective first has its latency, then
-// its bytes move. Concurrent work is slower by the problem's contention. Every call advances the
-// time as far as necessary.
+// replicas also starts after its reduction has ended. On GPUs a collective does not start before
+// all collectives that were launched earlier, on any lane, have started. Each collective first has
+// its latency, then its bytes move. Concurrent work is slower by the problem's contention. Every
+// call advances the time as far as necessary.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,8 @@ public:
   explicit Streams(const Problem &problem)
       : contention(problem.contention),
         slowsBytes(contention.lanes > 1 || contention.replicas > 1 || contention.computation > 1),
-        slowsComputation(contention.several > 1 || contention.copyEngines > 1) {}
+        slowsComputation(contention.several > 1 || contention.copyEngines > 1),
+        startsInOrder(problem.onGpus) {}
 
   double getNow() const { return now; }
   bool hasEnded(Ticket ticket) const { return ticket.number < lanes[ticket.lane].numEnded; }
@@ -40,12 +42,12 @@ public:
   Ticket launch(uint32_t index, CollectiveDuration duration, CollectiveWork work) {
     Lane &lane = lanes[index];
     Ticket ticket{index, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({duration, {}, work});
+    lane.collectives.push_back({duration, {}, work, numLaunched++});
     ++lane.numReleased;
-    if (ticket.number == lane.numEnded)
-      begin(index, now);
-    else
+    if (ticket.number > lane.numEnded)
       lane.queuedNs += duration.totalNs();
+    else if (mayBegin(lane))
+      begin(index, now);
     return ticket;
   }
 
@@ -54,8 +56,8 @@ public:
   Ticket launchAcross(uint32_t behindLane, CollectiveDuration duration) {
     Lane &lane = lanes[Activity::kAcross], &behind = lanes[behindLane];
     Ticket ticket{Activity::kAcross, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({duration, {}, CollectiveWork::Reduction});
-    if (activity.isBusy(behindLane)) {
+    lane.collectives.push_back({duration, {}, CollectiveWork::Reduction, numLaunched++});
+    if (!behind.isEmpty()) {
       behind.collectives.back().goesOn = true;
       return ticket;
     }
@@ -109,7 +111,7 @@ public:
   /// are.
   double findEnd(Ticket ticket) const {
     const Lane &lane = lanes[ticket.lane];
-    double endNs = findEndOfRunning(ticket.lane);
+    double endNs = findEndOfNext(ticket.lane);
     for (uint32_t i = lane.numEnded + 1; i <= ticket.number; ++i)
       endNs += lane.collectives[i].duration.totalNs();
     return endNs;
@@ -119,10 +121,10 @@ public:
   /// launched; now for an idle lane. An estimate if lanes slow each other down.
   double findEndOfLane(uint32_t index) const {
     const uint32_t other = 1 - index;
-    if (!activity.isBusy(index))
+    if (lanes[index].isEmpty())
       return now;
-    if (contention.lanes == 1 || !activity.isBusy(other))
-      return findEndOfRunning(index) + lanes[index].queuedNs;
+    if (contention.lanes == 1 || !activity.isBusy(index) || !activity.isBusy(other))
+      return findEndOfNext(index) + lanes[index].queuedNs;
     // Both lanes are busy for as long as the lane with less work.
     double ownNs = findRemaining(index), otherNs = findRemaining(other);
     return now + ownNs + (contention.lanes - 1) * std::min(ownNs, otherNs);
@@ -135,6 +137,7 @@ private:
     CollectiveDuration duration;
     Interval interval;
     CollectiveWork work;
+    uint32_t number;     // of its launch, over all lanes
     bool goesOn = false; // its all-reduce over replicas follows
   };
   struct Lane {
@@ -143,11 +146,15 @@ private:
     double nextNs = kNever;                 // end of the running collective or of its latency
     double bytesNs = 0;                     // of the running collective, after its latency
     double slowdown = 1;                    // of the bytes that move
-    double queuedNs = 0;                    // duration of the collectives that follow in the queue
+    double queuedNs = 0;                    // of the collectives behind the next one to end
+    bool isEmpty() const { return numEnded == collectives.size(); }
   };
 
-  double findEndOfRunning(uint32_t index) const {
+  /// The end of the lane's next collective to end. An estimate if it has not begun.
+  double findEndOfNext(uint32_t index) const {
     const Lane &lane = lanes[index];
+    if (!activity.isBusy(index))
+      return now + lane.collectives[lane.numEnded].duration.totalNs();
     return activity.isMoving(index)
                ? lane.nextNs
                : lane.nextNs + lane.bytesNs * slowdownOfBytes(contention, activity, index);
@@ -189,27 +196,41 @@ private:
     changeSpeeds(startNs);
   }
 
+  bool mayBegin(const Lane &lane) const {
+    return !startsInOrder || lane.collectives[lane.numEnded].number == numBegun;
+  }
+
+  /// Begins the collective that only waited for others to begin.
+  void beginBlocked(double startNs) {
+    for (uint32_t i = 0; startsInOrder && i < Activity::kNumLanes; ++i)
+      if (!activity.isBusy(i) && lanes[i].numEnded < lanes[i].numReleased && mayBegin(lanes[i]))
+        return begin(i, startNs);
+  }
+
   /// The next collective of the lane begins at `startNs`.
   void begin(uint32_t index, double startNs) {
     Lane &lane = lanes[index];
     Collective &collective = lane.collectives[lane.numEnded];
     const CollectiveDuration &duration = collective.duration;
     collective.interval.startNs = startNs;
+    ++numBegun;
     if (index == 0)
       activity.first = collective.work;
     if (!slowsBytes || duration.latencyNs == 0) {
       move(index, duration.totalNs(), startNs);
-      return;
+    } else {
+      activity.lanes[index] = LaneState::Latency;
+      lane.nextNs = startNs + duration.latencyNs;
+      lane.bytesNs = duration.bytesNs;
+      changeSpeeds(startNs);
     }
-    activity.lanes[index] = LaneState::Latency;
-    lane.nextNs = startNs + duration.latencyNs;
-    lane.bytesNs = duration.bytesNs;
-    changeSpeeds(startNs);
+    beginBlocked(startNs);
   }
 
   void releaseAcross(double timeNs) {
-    ++lanes[Activity::kAcross].numReleased;
-    if (!activity.isBusy(Activity::kAcross))
+    Lane &lane = lanes[Activity::kAcross];
+    ++lane.numReleased;
+    if (!activity.isBusy(Activity::kAcross) && mayBegin(lane))
       begin(Activity::kAcross, timeNs);
   }
 
@@ -231,12 +252,14 @@ private:
     double endNs = lane.nextNs;
     Collective &ended = lane.collectives[lane.numEnded++];
     ended.interval.endNs = endNs;
-    if (lane.numEnded < lane.numReleased) {
-      if (index != Activity::kAcross)
-        lane.queuedNs -= lane.collectives[lane.numEnded].duration.totalNs();
+    const bool hasNext = lane.numEnded < lane.numReleased;
+    if (!hasNext)
+      lane.queuedNs = 0;
+    else if (index != Activity::kAcross)
+      lane.queuedNs -= lane.collectives[lane.numEnded].duration.totalNs();
+    if (hasNext && mayBegin(lane)) {
       begin(index, endNs);
     } else {
-      lane.queuedNs = 0;
       lane.nextNs = kNever;
       activity.lanes[index] = LaneState::Idle;
       changeSpeeds(endNs);
@@ -246,11 +269,12 @@ private:
   }
 
   const Contention contention;
-  const bool slowsBytes, slowsComputation;
+  const bool slowsBytes, slowsComputation, startsInOrder;
   Lane lanes[Activity::kNumLanes];
   Activity activity;
   double now = 0, nextNs = kNever; // nextNs: the least of all lanes
   double computeSlowdown = 1;
+  uint32_t numLaunched = 0, numBegun = 0; // on all lanes
 };
 
 } // namespace fsdp::schedule

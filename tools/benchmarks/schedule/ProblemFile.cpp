@@ -53,7 +53,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk, mesh
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contention, lanes, replicas, computation, gathers, reductions,
                                    several, copyEngines)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, meshes, oneLane,
-                                   coalesces, hostRunsAhead, contention)
+                                   coalesces, onGpus, contention)
 } // namespace fsdp::schedule
 
 std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,

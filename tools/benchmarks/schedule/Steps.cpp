@@ -207,7 +207,7 @@ Problem StepBuilder::build() {
   addUpdates();
   problem.meshes[0].gatherCost = problem.meshes[0].reduceCost = gatherCost();
   problem.oneLane = deployment.oneLane;
-  problem.hostRunsAhead = true;
+  problem.onGpus = true;
   problem.contention.lanes = deployment.oneLane ? 1 : deployment.laneContention;
   problem.contention.setOfComputation(deployment.computeContention);
   return std::move(problem);
