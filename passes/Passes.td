@@ -57,7 +57,9 @@ defvar searchOptions = [
   Option<"maxBucketSize", "max-bucket-size", "std::string", "\"0\"",
          "Upper limit on the bytes of one launch of several collectives, as 1GiB; 0: no limit">,
   Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
-  Option<"budget", "budget", "int64_t", "3000", "Number of simulations that a search may run">
+  Option<"budget", "budget", "int64_t", "3000",
+         "Number of simulations of a search; it is repeated up to three times while its plan takes over "
+         "2 % longer than the bound">
 ] # costOptions;
 
 defvar fusionValues = [{::llvm::cl::values(

@@ -125,8 +125,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc(
           "Upper limit on the bytes of one launch of several collectives, as 1GiB; 0: no limit")};
   Option<uint64_t> seed{*this, "seed", llvm::cl::init(0), llvm::cl::desc("Of the search")};
-  Option<int64_t> budget{*this, "budget", llvm::cl::init(3000),
-                         llvm::cl::desc("Number of simulations that the search may run")};
+  Option<int64_t> budget{
+      *this, "budget", llvm::cl::init(3000),
+      llvm::cl::desc("Number of simulations of a search; it is repeated up to three times while "
+                     "its plan takes over 2 % longer than the bound")};
   Option<std::string> device{
       *this, "device",
       llvm::cl::desc("Device that predicts durations: h100, h200, b200, a100, cpu")};

@@ -400,7 +400,9 @@ int main(int argc, char **argv) {
       app, "--max-bucket-size", options.maxBucketSize,
       "upper limit on the bytes of one launch of several collectives, as 1GiB (no limit)");
   app.add_option("--seed", options.seed, "seed of the search")->capture_default_str();
-  app.add_option("--budget", options.budget, "number of simulations that the search may run")
+  app.add_option("--budget", options.budget,
+                 "number of simulations of a search; it is repeated up to three times while its "
+                 "plan takes over 2 % longer than the bound")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--save-temps", options.saveTemps,

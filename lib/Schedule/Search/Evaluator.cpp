@@ -59,11 +59,6 @@ Evaluator::Evaluator(const Problem &problem, const OptimizeOptions &options)
     : problem(problem), options(options), schedule(problem, options.maxBucketBytes),
       limit(options.simulationBudget) {}
 
-bool Evaluator::isDone() const {
-  double leastNs = std::max(boundNs, options.knownBoundNs);
-  return (isFound() && best().makespanNs <= leastNs * options.targetRatio) || simulations >= limit;
-}
-
 double Evaluator::evaluate(const Decisions &decisions) {
   auto [entry, isNew] = tried.try_emplace(hashOf(decisions), 0.);
   if (!isNew)

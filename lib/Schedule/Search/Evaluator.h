@@ -39,7 +39,11 @@ public:
   void consider(Plan plan, std::string_view origin);
 
   /// Whether the bound is met or the budget is spent.
-  bool isDone() const;
+  bool isDone() const { return isWithin(options.targetRatio) || simulations >= limit; }
+  /// Whether the best makespan is at most `ratio` times the bound.
+  bool isWithin(double ratio) const {
+    return isFound() && best().makespanNs <= std::max(boundNs, options.knownBoundNs) * ratio;
+  }
   bool isFound() const { return !pool.empty(); }
   const Incumbent &best() const { return pool.front(); }
   /// The best plans within `kNearlyEqual`, best first.
@@ -50,8 +54,8 @@ public:
   int64_t numSimulations() const { return simulations; }
 
   void setBound(double makespanNs) { boundNs = makespanNs; }
-  /// Sets the limit to `count` simulations in all, or to the budget if that is less.
-  void limitSimulations(int64_t count) { limit = std::min(count, options.simulationBudget); }
+  /// Sets the limit to `count` simulations in all.
+  void limitSimulations(int64_t count) { limit = count; }
   void setOrigin(std::string_view name) { origin = name; }
 
   /// Plans whose makespans differ by less than this factor are equally good on a real machine.

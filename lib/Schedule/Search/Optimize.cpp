@@ -69,6 +69,12 @@ void Optimizer::search() {
   evaluator.limitSimulations(options.simulationBudget);
   evaluator.setOrigin("local search");
   searchLocally(space, options.seed, evaluator);
+  for (int64_t i = 1;
+       i <= OptimizeOptions::kRepetitions && !evaluator.isWithin(OptimizeOptions::kFarFromBound);
+       ++i) {
+    evaluator.limitSimulations(options.simulationBudget * (i + 1));
+    searchLocally(space, options.seed + uint64_t(i), evaluator);
+  }
 }
 
 /// Adds plans that keep as much as fits and launch each collective as early as possible. These
