@@ -10,7 +10,8 @@ AdamW. --compile: eager, or torch.compile of each block (as torchtitan does) or 
 
 The collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do the same
 as the runtime's fake communicator, on FSDP2's own streams: they copy the bytes that would arrive,
-and take at least the α-β model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
+and take at least the α-β model's time, by the same kernels (LIBRARY: libfsdp_timer.so). They run one
+after another, as those of one process group do: it has one NCCL communicator.
 
 "step": the time of a step and the memory it needs. "host": the host's time to issue a step; the
 collectives then copy only this rank's block, since the calls of a real collective cost little more
@@ -64,38 +65,59 @@ class Timer:
             time.sleep(max(0, self.begin + nanoseconds - time.monotonic_ns()) / 1e9)
 
 
+class Communicator:
+    """Runs its collectives one after another, whatever their streams. On a CPU the caller runs them."""
+
+    def __init__(self, device):
+        self.last_end = torch.cuda.Event() if device == "cuda" else None
+
+    def begin(self):
+        if self.last_end:
+            self.last_end.wait()
+
+    def end(self):
+        if self.last_end:
+            self.last_end.record()
+
+
 class FakeCollective:
     """A custom collective of FSDP2. `copies`: copies the bytes that would arrive."""
 
-    def __init__(self, timer, ranks, copies):
-        self.timer, self.ranks, self.copies = timer, ranks, copies
+    def __init__(self, communicator, timer, ranks, copies):
+        self.communicator, self.timer = communicator, timer
+        self.ranks, self.copies = ranks, copies
         self.calls = self.arrived = 0
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
 
-    def wait(self, block):
+    def begin(self):
+        self.communicator.begin()
+        self.timer.start()
+
+    def end(self, block):
         self.calls += 1
         self.arrived += (self.ranks - 1) * block.nbytes
         self.timer.wait((self.ranks - 1) * block.nbytes)
+        self.communicator.end()
 
 
 class FakeAllGather(FakeCollective):
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
-        self.timer.start()
+        self.begin()
         own = input_tensor.view(-1)
         for rank in range(self.ranks if self.copies else 1):
             part = output_tensor.view(-1)[rank * own.numel() : (rank + 1) * own.numel()]
             if part.data_ptr() != own.data_ptr():
                 part.copy_(own)
-        self.wait(input_tensor)
+        self.end(input_tensor)
 
 
 class FakeReduceScatter(FakeCollective):
     arrivals = None
 
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-        self.timer.start()
+        self.begin()
         blocks = input_tensor.view(self.ranks, -1)
         if self.copies:
             if self.arrivals is None or self.arrivals.numel() < blocks.size(1):
@@ -103,7 +125,7 @@ class FakeReduceScatter(FakeCollective):
             for block in blocks[1:]:
                 self.arrivals[: block.numel()].copy_(block)
         output_tensor.view(-1).copy_(blocks[0])
-        self.wait(output_tensor)
+        self.end(output_tensor)
 
 
 def blocks_of(model):
@@ -194,7 +216,9 @@ def main():
     timers = [Timer(number, options.timer, manifest["latency_us"], manifest["gb_per_s"])
               for number in range(2)]  # fmt: skip
     copies = options.measure == "step"
-    collectives = FakeAllGather(timers[0], ranks, copies), FakeReduceScatter(timers[1], ranks, copies)
+    communicator = Communicator(options.device)
+    collectives = (FakeAllGather(communicator, timers[0], ranks, copies),
+                   FakeReduceScatter(communicator, timers[1], ranks, copies))  # fmt: skip
     result = {"torch": torch.__version__, "steps": options.steps, "compile": options.compile}
     config = models.Config(**case["model"])
     trainer = Trainer(config, ranks, collectives, options.device, options.compile)
