@@ -4,6 +4,8 @@
 
 #include "fsdp/Explain/Quantities.h"
 
+#include <cmath>
+
 using namespace fsdp::explain;
 using namespace fsdp::schedule;
 
@@ -192,9 +194,30 @@ private:
     return before;
   }
 
+  /// On GPUs, the collective of another lane with which this one begins, if that is later than its
+  /// launch and the end of the collective before it on its lane.
+  std::optional<uint32_t> findOrder(const CollectiveView &collective, double laneFreeNs) const {
+    constexpr double kRoundingNs = .5;
+    const double startNs = collective.interval.startNs;
+    if (!problem.onGpus || startNs <= std::max(collective.issueNs, laneFreeNs) + kRoundingNs)
+      return std::nullopt;
+    for (uint32_t i = 0; i < view.collectives.size(); ++i) {
+      const CollectiveView &other = view.collectives[i];
+      const Interval &last = other.across ? *other.across : other.interval;
+      if (&other != &collective && other.launch <= collective.launch &&
+          std::abs(last.startNs - startNs) <= kRoundingNs)
+        return i;
+    }
+    return std::nullopt;
+  }
+
   HeldBy findHolder(const CollectiveView &collective, uint32_t ready, HeldBy held,
                     int64_t needBytes, std::optional<uint32_t> before, LaunchReason &reason) const {
     double laneFreeNs = before ? view.collectives[*before].interval.endNs : 0;
+    if (std::optional<uint32_t> other = findOrder(collective, laneFreeNs)) {
+      reason.other = other;
+      return HeldBy::Order;
+    }
     auto isBusyAt = [&](double timeNs) { return before && laneFreeNs > timeNs; };
     if (isBusyAt(collective.issueNs)) {
       reason.other = before;
@@ -278,6 +301,11 @@ std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleVi
     return "memory: " + describeRoom(*reason.tightest, view);
   case HeldBy::Turn:
     return "after " + describe(view.collectives[*reason.other]);
+  case HeldBy::Order: {
+    const CollectiveView &other = view.collectives[*reason.other];
+    return "NCCL starts it behind " +
+           (other.across ? "all_reduce " + joinNames(other.groups) : describe(other));
+  }
   case HeldBy::Choice: {
     bool isHidden = view.collectives[reason.collective].exposedNs == 0;
     return (isHidden ? "early enough; could be issued from " : "could be issued earlier, from ") +

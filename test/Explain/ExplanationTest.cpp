@@ -30,6 +30,24 @@ TEST(Explanation, HeldBackByTheLane) {
   EXPECT_EQ(explanation.launches[1].other, 0u);
 }
 
+/// On GPUs the gather of layers.0 is launched behind the all-reduce of layers.1, which starts
+/// at 54.
+TEST(Explanation, HeldBackByTheOrderOfLaunches) {
+  Problem problem = makeTwoLayers();
+  problem.onGpus = true;
+  problem.meshes[0].acrossCost = {1, .1};
+  problem.uses[2] = {0, 4, 4};
+  Plan plan = makeTwoLayersPlan();
+  plan.gathers[2].launch = 3;
+  ScheduleView view = buildView(problem, plan, simulate(problem, plan), makeTwoLayersLabels());
+  Explanation explanation = explain(problem, plan, view);
+  EXPECT_EQ(explanation.launches[2].by, HeldBy::Order);
+  EXPECT_EQ(describe(explanation.launches[2], view), "NCCL starts it behind all_reduce layers.1");
+  problem.onGpus = false;
+  view = buildView(problem, plan, simulate(problem, plan), makeTwoLayersLabels());
+  EXPECT_NE(explain(problem, plan, view).launches[2].by, HeldBy::Order);
+}
+
 /// layers.0 does not fit beside the forward of layers.1, which holds 400 of 450 bytes.
 TEST(Explanation, HeldBackByMemory) {
   Problem problem = makeTwoLayers();

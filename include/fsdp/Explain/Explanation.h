@@ -44,6 +44,7 @@ enum class HeldBy : uint8_t {
   LaneBefore, // the lane becomes free during the operation before
   Memory,     // it does not fit beside the operation before
   Turn,       // the preceding collective of its lane is launched here too
+  Order,      // on GPUs: it begins with a collective of another lane that is launched before it
   Choice      // no reason: it could be launched at `earliest`
 };
 
@@ -53,7 +54,9 @@ struct LaunchReason {
   /// First position at which it could be launched with everything else unchanged.
   uint32_t earliest = 0;
   std::optional<Headroom> tightest; // Memory
-  std::optional<uint32_t> other;    // Lane, LaneBefore, Turn: index into the view's collectives
+  /// Lane, LaneBefore, Turn, Order: index into the view's collectives. Order: its all-reduce over
+  /// replicas, if it has one.
+  std::optional<uint32_t> other;
   double latencySavedNs = 0;        // by merging
 };
 
