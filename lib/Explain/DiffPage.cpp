@@ -90,7 +90,7 @@ static StepComparison compareWithMeasured(const ScheduleView &predicted,
     StepDifference difference;
     difference.what = "computation";
     difference.part = times.part;
-    difference.names = {times.name.empty() ? "root" : times.name};
+    difference.names = {times.name};
     difference.left = formatTime(times.predictedNs);
     difference.right = formatTime(times.measuredNs);
     difference.leftNs = times.predictedNs;

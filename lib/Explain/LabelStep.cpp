@@ -110,12 +110,15 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
           })
           .Default([&](Operation *) {
             label.name = cast<StepOpInterface>(op).getTitle();
-            if (FlatSymbolRefAttr group = getGroupOf(op))
+            if (auto write = dyn_cast<WriteOp>(op))
+              label.module = write.getBuffer().str();
+            else if (FlatSymbolRefAttr group = getGroupOf(op))
               label.module = GroupOp(memory.groups.lookup(group).op).getModuleName();
             if (auto wait = dyn_cast<AllGatherWaitOp>(op))
               part = getPart(wait.getStart().getPhase());
           });
-    label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;
+    label.part =
+        isa_and_nonnull<UpdateOp, ShardNormOp, PartialNormOp>(op) ? StepPart::Update : part;
     labels.operations.push_back(std::move(label));
   }
   countBytes(memory, step, labels);

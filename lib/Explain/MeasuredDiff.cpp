@@ -92,8 +92,8 @@ static void printBlocks(const std::vector<BlockTimes> &blocks, bool all, llvm::r
                    {"error", Align::Right}});
   std::vector<BlockTimes> rows = chooseRows(blocks, all);
   for (const BlockTimes &block : rows)
-    table.addRow({block.name.empty() ? "root" : block.name, std::string(getName(block.part)),
-                  formatTime(block.predictedNs), formatTime(block.measuredNs), formatError(block)});
+    table.addRow({block.name, std::string(getName(block.part)), formatTime(block.predictedNs),
+                  formatTime(block.measuredNs), formatError(block)});
   os << '\n';
   table.print(os);
   if (rows.size() < blocks.size())

@@ -13,7 +13,8 @@ std::vector<BlockTimes> fsdp::explain::pairBlocks(const ScheduleView &view,
   std::vector<BlockTimes> blocks;
   std::map<std::pair<StepPart, std::string>, size_t> indices;
   auto find = [&](llvm::StringRef module, StepPart part) -> BlockTimes & {
-    std::string name(getBlockName(module));
+    // Operators of the root module have no module, operations of its group are named by the group.
+    std::string name(module.empty() ? "root" : getBlockName(module));
     auto [entry, isNew] = indices.try_emplace({part, name}, blocks.size());
     if (isNew) {
       blocks.emplace_back();

@@ -62,14 +62,18 @@ llvm::Error StepReader::addOperation(const Slice &slice) {
   return llvm::Error::success();
 }
 
-/// Skips the all-reduce of the norm of all gradients, which has no group and counts as computation
-/// in the simulated step.
+/// The all-reduce of the norm of all gradients has no group. The wait for it counts as computation,
+/// as in the simulated step.
 llvm::Error StepReader::addCollective(const Slice &slice, llvm::StringRef kind) {
-  if (!llvm::StringRef(slice.name).starts_with(kind))
-    return llvm::Error::success();
   std::optional<double> exposedUs = slice.arguments->getNumber("exposed us");
   if (!exposedUs)
     return fail("the collective '" + slice.name + "' lacks 'exposed us'");
+  if (!llvm::StringRef(slice.name).starts_with(kind)) {
+    const double endUs = slice.startUs + slice.durationUs;
+    step.operations.push_back(
+        {{(endUs - *exposedUs) * 1e3, *exposedUs * 1e3}, "", slice.name, StepPart::Update});
+    return llvm::Error::success();
+  }
   step.collectives.push_back({slice.inNs(), slice.name, *exposedUs * 1e3});
   return llvm::Error::success();
 }
@@ -130,6 +134,9 @@ llvm::Expected<MeasuredStep> StepReader::read() {
     for (MeasuredSlice &slice : slices)
       slice.startNs -= firstUs * 1e3;
   };
+  llvm::stable_sort(step.operations, [](const MeasuredOperation &a, const MeasuredOperation &b) {
+    return a.startNs < b.startNs;
+  });
   fromBegin(step.operations);
   fromBegin(step.collectives);
   return std::move(step);

@@ -77,6 +77,13 @@ private:
     std::string callee = plan.string(call.callee), overload = plan.string(call.overload);
     return callee.substr(callee.rfind(':') + 1) + "." + (overload.empty() ? "default" : overload);
   }
+  /// The module of a call, the group of an entry that names one.
+  std::string moduleOf(const fsdp_entry &entry) const {
+    bool isOfGroup =
+        entry.kind == FSDP_UPDATE || entry.kind == FSDP_SHARD_NORM || entry.kind == FSDP_CHUNK;
+    return isOfGroup ? displayName(plan.string(plan.groups()[entry.target].name))
+                     : plan.string(entry.module);
+  }
   const char *partOf(const fsdp_entry &entry) const {
     bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_SHARD_NORM ||
                    entry.kind == FSDP_PARTIAL_NORM || entry.kind == FSDP_NORM_ALL_REDUCE_START ||
@@ -105,7 +112,7 @@ void TraceWriter::addOperation(uint32_t index, Slice slice) {
   if (slice.end <= slice.begin)
     return;
   const fsdp_entry &entry = plan.entries()[index];
-  std::string module = plan.string(entry.module);
+  std::string module = moduleOf(entry);
   std::string name = entry.kind == FSDP_UPDATE   ? "update"
                      : entry.kind == FSDP_CALL   ? operatorName(entry)
                      : entry.kind == FSDP_KERNEL ? plan.string(plan.kernelOf(entry).name)
