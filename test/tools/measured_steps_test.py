@@ -47,8 +47,8 @@ class MeasuredSteps(unittest.TestCase):
         self.run_tool(TOOLS / "fsdpc", self.folder / "model.pt", "--input", "tokens:i64[4,12]", "--input",
                       "targets:i64[4,12]", "--optimizer", "adamw", "--mesh", "dp=2", *flags, "--save-temps",
                       self.folder, "-o", binary)  # fmt: skip
-        self.run_tool(binary, "--ranks", 2, "--data", self.folder / "data.safetensors", "--steps", 3, "--quiet",
-                      "--trace", trace)  # fmt: skip
+        self.run_tool(binary, "--ranks", 2, "--data", self.folder / "data.safetensors", "--steps", 4, "--quiet",
+                      "--trace", trace, "--trace-count", 2)  # fmt: skip
         return self.run_tool(TOOLS / "fsdp-diff", self.folder / "planned.mlir", "--trace", trace, "--all")
 
     def test_blocks(self):
@@ -61,11 +61,13 @@ class MeasuredSteps(unittest.TestCase):
         ):
             with self.subTest(flags=flags):
                 text = self.compare(*flags)
-                row = re.compile(r"^(.+?)  +(forward|backward|update)  +(\S+ \S+)  +(\S+ \S+)", re.MULTILINE)
-                rows = row.findall(text.split("computation of")[1].split("\n\n")[0])
-                self.assertIn(("layers.1", "update"), [row[:2] for row in rows])
-                self.assertEqual(len({row[:2] for row in rows}), len(rows), text)
-                for block, part, predicted, measured in rows:
+                self.assertRegex(text, "measured: measured, 2 steps from 3 to 4, of .* to .*; medians")
+                lines = text.split("computation of")[1].split("\n\n")[0].splitlines()[1:]
+                rows = [re.split(r"  +", line) for line in lines]
+                blocks = [(block, part) for block, part, *_ in rows]
+                self.assertIn(("layers.1", "update"), blocks)
+                self.assertEqual(len(set(blocks)), len(blocks), text)
+                for block, part, predicted, _, measured, *_ in rows:
                     self.assertNotIn("0 s", (predicted, measured), f"{block} {part}\n{text}")
 
 
