@@ -90,11 +90,11 @@ static StepComparison compareWithMeasured(const ScheduleView &predicted,
     StepDifference difference;
     difference.what = "computation";
     difference.part = times.part;
-    difference.names = {times.name.empty() ? "root" : times.name};
+    difference.names = {times.name};
     difference.left = formatTime(times.predictedNs);
-    difference.right = formatTime(times.measuredNs);
+    difference.right = formatTime(times.getMeasuredNs());
     difference.leftNs = times.predictedNs;
-    difference.rightNs = times.measuredNs;
+    difference.rightNs = times.getMeasuredNs();
     difference.isComputation = true;
     comparison.differences.push_back(std::move(difference));
   }
@@ -112,10 +112,10 @@ static StepComparison compareWithMeasured(const ScheduleView &predicted,
     difference.part = times.part;
     difference.names = collective.groups;
     difference.left = describe(times.predictedNs, times.exposed.predictedNs);
-    difference.right = describe(times.measuredNs, times.exposed.measuredNs);
+    difference.right = describe(times.getMeasuredNs(), times.exposed.getMeasuredNs());
     difference.leftNs = times.exposed.predictedNs;
-    difference.rightNs = times.exposed.measuredNs;
-    difference.laneNs = times.measuredNs - times.predictedNs;
+    difference.rightNs = times.exposed.getMeasuredNs();
+    difference.laneNs = times.getMeasuredNs() - times.predictedNs;
     difference.leftCollectives = difference.rightCollectives = {index - 1};
     comparison.differences.push_back(std::move(difference));
     if (!times.isAcross)
@@ -129,14 +129,14 @@ static StepComparison compareWithMeasured(const ScheduleView &predicted,
 }
 
 llvm::Error fsdp::explain::writeMeasuredPage(const ExplainedPlan &predicted,
-                                             const MeasuredStep &measured, llvm::raw_ostream &os) {
+                                             const MeasuredRun &measured, llvm::raw_ostream &os) {
   llvm::Expected<std::vector<CollectiveTimes>> collectives =
       pairCollectives(predicted.view, measured);
   if (!collectives)
     return collectives.takeError();
-  StepComparison comparison =
-      compareWithMeasured(predicted.view, pairBlocks(predicted.view, measured), *collectives);
-  ScheduleView view = viewMeasuredStep(predicted.view, measured, *collectives);
+  StepComparison comparison = compareWithMeasured(
+      predicted.view, pairBlocks(predicted.problem, predicted.view, measured), *collectives);
+  ScheduleView view = viewMedianStep(predicted.view, measured, *collectives);
   writePageOfTwo({"predicted", predicted.view, &predicted}, {"measured", view, nullptr}, {},
                  comparison, os);
   return llvm::Error::success();

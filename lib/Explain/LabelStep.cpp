@@ -12,6 +12,22 @@ static const char *getOriginName(cost::Origin origin) {
   return origin == cost::Origin::Measured ? "measured" : "roofline";
 }
 
+/// Of the operation's duration.
+static cost::Origin getOrigin(Operation *op, ModuleOp module, const GroupTable &groups,
+                              const cost::CostModel &costs) {
+  return llvm::TypeSwitch<Operation *, cost::Origin>(op)
+      .Case<aten::CallOp, LaunchOp>([&](auto call) { return costs.getCost(call).origin; })
+      .Case([&](UpdateOp update) {
+        const GroupInfo &group = groups.lookup(update.getTargetAttr());
+        OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
+        return costs
+            .getUpdateCost(optimizer.getKind(), group.updated.shardElements,
+                           group.master.elementType, group.getStateBytes())
+            .origin;
+      })
+      .Default([&](Operation *) { return costs.getCopyCost(/*bytes=*/1).origin; });
+}
+
 static StepPart getPart(aten::Phase phase) {
   return phase == aten::Phase::Forward ? StepPart::Forward : StepPart::Backward;
 }
@@ -91,7 +107,8 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   StepPart part = StepPart::Forward;
   for (Operation *op : step.operations) {
     OperationLabel label;
-    label.costOrigin = "roofline";
+    label.costOrigin =
+        getOriginName(op ? getOrigin(op, module, memory.groups, costs) : cost::Origin::Roofline);
     label.isMovable = !op || readsReduced(*op) || isa<AllGatherWaitOp, ReduceScatterStartOp>(op);
     if (!op)
       label.name = "pause";
@@ -101,7 +118,6 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
             part = getPart(call.getPhase());
             label.name = call.getTitle();
             label.module = call.getModule().str();
-            label.costOrigin = getOriginName(costs.getCost(call).origin);
           })
           .Case([&](LaunchOp launch) {
             part = getPart(launch.getPhase());
@@ -110,12 +126,15 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
           })
           .Default([&](Operation *) {
             label.name = cast<StepOpInterface>(op).getTitle();
-            if (FlatSymbolRefAttr group = getGroupOf(op))
+            if (auto write = dyn_cast<WriteOp>(op))
+              label.module = write.getBuffer().str();
+            else if (FlatSymbolRefAttr group = getGroupOf(op))
               label.module = GroupOp(memory.groups.lookup(group).op).getModuleName();
             if (auto wait = dyn_cast<AllGatherWaitOp>(op))
               part = getPart(wait.getStart().getPhase());
           });
-    label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;
+    label.part =
+        isa_and_nonnull<UpdateOp, ShardNormOp, PartialNormOp>(op) ? StepPart::Update : part;
     labels.operations.push_back(std::move(label));
   }
   countBytes(memory, step, labels);

@@ -14,10 +14,13 @@ using Align = TextTable::Align;
 
 /// The relative error of the prediction: "+3.1 %", "-0.4 %".
 static std::string formatError(const TimePair &pair) {
-  if (pair.measuredNs <= 0)
+  const double measuredNs = pair.getMeasuredNs();
+  if (measuredNs <= 0)
     return "";
-  return llvm::formatv("{0}{1:f1} %", pair.predictedNs >= pair.measuredNs ? "+" : "",
-                       100 * (pair.predictedNs / pair.measuredNs - 1));
+  double percent = 100 * (pair.predictedNs / measuredNs - 1);
+  if (std::abs(percent) < 0.05)
+    percent = 0; // not "-0.0"
+  return llvm::formatv("{0}{1:f1} %", percent >= 0 ? "+" : "", percent);
 }
 
 /// The rows to print, in the order of the step.
@@ -28,8 +31,9 @@ static std::vector<Times> chooseRows(const std::vector<Times> &rows, bool all) {
     return rows;
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return rows[a].difference() > rows[b].difference(); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return rows[a].getDifferenceNs() > rows[b].getDifferenceNs();
+  });
   order.resize(kMostShown);
   std::sort(order.begin(), order.end());
   std::vector<Times> chosen;
@@ -42,13 +46,30 @@ static std::vector<Times> chooseRows(const std::vector<Times> &rows, bool all) {
 template <typename Times> static std::string sumErrors(const std::vector<Times> &rows) {
   double difference = 0, measured = 0;
   for (const Times &row : rows) {
-    difference += row.difference();
-    measured += row.measuredNs;
+    difference += row.getDifferenceNs();
+    measured += row.getMeasuredNs();
   }
   return measured > 0 ? formatShare(difference / measured) : "";
 }
 
-static void printTotals(const ScheduleView &view, const MeasuredStep &measured,
+static TimePair getStepTimes(const ScheduleView &view, const MeasuredRun &measured) {
+  TimePair times{view.makespanNs, {}};
+  for (const MeasuredStep &step : measured.steps)
+    times.ofSteps.push_back(step.stepNs);
+  return times;
+}
+
+static void printSources(const ScheduleView &view, const MeasuredRun &measured,
+                         llvm::raw_ostream &os) {
+  os << "predicted: " << view.labels.costSources << "\nmeasured: " << measured.source;
+  const std::vector<double> steps = getStepTimes(view, measured).ofSteps;
+  if (steps.size() > 1)
+    os << ", of " << formatTime(*llvm::min_element(steps)) << " to "
+       << formatTime(*llvm::max_element(steps)) << "; medians";
+  os << "\n\n";
+}
+
+static void printTotals(const ScheduleView &view, const MeasuredRun &measured,
                         const std::vector<BlockTimes> &blocks,
                         const std::vector<CollectiveTimes> &collectives, llvm::raw_ostream &os) {
   TextTable table({{"", Align::Left},
@@ -57,23 +78,27 @@ static void printTotals(const ScheduleView &view, const MeasuredStep &measured,
                    {"error", Align::Right}});
   auto add = [&](const char *name, const TimePair &pair) {
     table.addRow(
-        {name, formatTime(pair.predictedNs), formatTime(pair.measuredNs), formatError(pair)});
+        {name, formatTime(pair.predictedNs), formatTime(pair.getMeasuredNs()), formatError(pair)});
   };
-  TimePair compute;
+  TimePair compute, between;
+  double slowdownNs = 0;
   for (const BlockTimes &block : blocks) {
-    compute.predictedNs += block.predictedNs;
-    compute.measuredNs += block.measuredNs;
+    compute.add(block);
+    between.add(block.between);
+    slowdownNs += block.slowdownNs;
   }
   std::map<std::string, TimePair> work, waits; // by kind
   for (const CollectiveTimes &times : collectives) {
     std::string kind = times.name.substr(0, times.name.find(' '));
-    work[kind].predictedNs += times.predictedNs;
-    work[kind].measuredNs += times.measuredNs;
-    waits[kind].predictedNs += times.exposed.predictedNs;
-    waits[kind].measuredNs += times.exposed.measuredNs;
+    work[kind].add(times);
+    waits[kind].add(times.exposed);
   }
-  add("step", {view.makespanNs, measured.stepNs});
+  add("step", getStepTimes(view, measured));
   add("computation", compute);
+  if (slowdownNs > 0)
+    table.addRow({"  slowdown by collectives", formatTime(slowdownNs), "", ""});
+  if (between.getMeasuredNs() > 0)
+    table.addRow({"  between operations", "", formatTime(between.getMeasuredNs()), ""});
   for (auto [kind, name, waiting] : {std::tuple("all_gather", "gathers", "waiting for gathers"),
                                      {"reduce_scatter", "reductions", "waiting for reductions"},
                                      {"all_reduce", "over replicas", "waiting for replicas"}})
@@ -88,12 +113,15 @@ static void printBlocks(const std::vector<BlockTimes> &blocks, bool all, llvm::r
   TextTable table({{"computation of", Align::Left},
                    {"part", Align::Left},
                    {"predicted", Align::Right},
+                   {"slowdown", Align::Right},
                    {"measured", Align::Right},
+                   {"between", Align::Right},
                    {"error", Align::Right}});
   std::vector<BlockTimes> rows = chooseRows(blocks, all);
   for (const BlockTimes &block : rows)
-    table.addRow({block.name.empty() ? "root" : block.name, std::string(getName(block.part)),
-                  formatTime(block.predictedNs), formatTime(block.measuredNs), formatError(block)});
+    table.addRow({block.name, std::string(getName(block.part)), formatTime(block.predictedNs),
+                  formatTime(block.slowdownNs), formatTime(block.getMeasuredNs()),
+                  formatTime(block.between.getMeasuredNs()), formatError(block)});
   os << '\n';
   table.print(os);
   if (rows.size() < blocks.size())
@@ -113,25 +141,46 @@ static void printCollectives(const std::vector<CollectiveTimes> &collectives, bo
   std::vector<CollectiveTimes> rows = chooseRows(collectives, all);
   for (const CollectiveTimes &times : rows)
     table.addRow({times.name, std::string(getName(times.part)), formatBytes(times.sizeBytes),
-                  formatTime(times.predictedNs), formatTime(times.measuredNs), formatError(times),
-                  formatTime(times.exposed.predictedNs), formatTime(times.exposed.measuredNs)});
+                  formatTime(times.predictedNs), formatTime(times.getMeasuredNs()),
+                  formatError(times), formatTime(times.exposed.predictedNs),
+                  formatTime(times.exposed.getMeasuredNs())});
   os << '\n';
   table.print(os);
   if (rows.size() < collectives.size())
     os << "and " << collectives.size() - rows.size() << " that differ less\n";
 }
 
-llvm::Error fsdp::explain::printMeasuredDiff(const ScheduleView &view, const MeasuredStep &measured,
+/// The error of all waits together, and of each collective's alone, as shares of the step.
+static void printWaits(const std::vector<CollectiveTimes> &collectives, double stepNs,
+                       llvm::raw_ostream &os) {
+  TimePair waits;
+  double oneByOneNs = 0;
+  for (const CollectiveTimes &times : collectives) {
+    waits.add(times.exposed);
+    oneByOneNs += times.exposed.getDifferenceNs();
+  }
+  os << "waits: predicted " << formatTime(waits.predictedNs) << ", measured "
+     << formatTime(waits.getMeasuredNs()) << ", off by "
+     << formatShare(waits.getDifferenceNs() / stepNs)
+     << " of the step; collective by collective, by " << formatShare(oneByOneNs / stepNs) << '\n';
+}
+
+llvm::Error fsdp::explain::printMeasuredDiff(const fsdp::schedule::Problem &problem,
+                                             const ScheduleView &view, const MeasuredRun &measured,
                                              bool all, llvm::raw_ostream &os) {
-  std::vector<BlockTimes> blocks = pairBlocks(view, measured);
+  std::vector<BlockTimes> blocks = pairBlocks(problem, view, measured);
   llvm::Expected<std::vector<CollectiveTimes>> collectives = pairCollectives(view, measured);
   if (!collectives)
     return collectives.takeError();
-  os << "predicted: " << view.labels.costSources << "\nmeasured: " << measured.source << "\n\n";
+  printSources(view, measured, os);
   printTotals(view, measured, blocks, *collectives, os);
   printBlocks(blocks, all, os);
   printCollectives(*collectives, all, os);
-  os << "\nsum of absolute errors: " << sumErrors(blocks) << " of the computation";
+  os << '\n';
+  const double stepNs = getStepTimes(view, measured).getMeasuredNs();
+  if (!collectives->empty() && stepNs > 0)
+    printWaits(*collectives, stepNs, os);
+  os << "sum of absolute errors: " << sumErrors(blocks) << " of the computation";
   if (!collectives->empty())
     os << ", " << sumErrors(*collectives) << " of the collectives";
   os << '\n';

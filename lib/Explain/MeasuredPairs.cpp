@@ -5,30 +5,59 @@
 #include "fsdp/Explain/Blocks.h"
 
 #include <map>
+#include <numeric>
 
 using namespace fsdp::explain;
 
-std::vector<BlockTimes> fsdp::explain::pairBlocks(const ScheduleView &view,
-                                                  const MeasuredStep &measured) {
+double TimePair::getMeasuredNs() const {
+  if (ofSteps.empty())
+    return 0;
+  std::vector<double> sorted = ofSteps;
+  llvm::sort(sorted);
+  const size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+void TimePair::add(const TimePair &other) {
+  predictedNs += other.predictedNs;
+  ofSteps.resize(std::max(ofSteps.size(), other.ofSteps.size()));
+  for (auto [sum, ns] : llvm::zip(ofSteps, other.ofSteps))
+    sum += ns;
+}
+
+std::vector<BlockTimes> fsdp::explain::pairBlocks(const fsdp::schedule::Problem &problem,
+                                                  const ScheduleView &view,
+                                                  const MeasuredRun &measured) {
   std::vector<BlockTimes> blocks;
   std::map<std::pair<StepPart, std::string>, size_t> indices;
   auto find = [&](llvm::StringRef module, StepPart part) -> BlockTimes & {
-    std::string name(getBlockName(module));
+    // Operators of the root module have no module, operations of its group are named by the group.
+    std::string name(module.empty() ? "root" : getBlockName(module));
     auto [entry, isNew] = indices.try_emplace({part, name}, blocks.size());
     if (isNew) {
-      blocks.emplace_back();
-      blocks.back().name = name;
-      blocks.back().part = part;
+      BlockTimes &block = blocks.emplace_back();
+      block.name = name;
+      block.part = part;
+      block.ofSteps.resize(measured.steps.size());
+      block.between.ofSteps.resize(measured.steps.size());
     }
     return blocks[entry->second];
   };
   for (size_t i = 0; i < view.operations.size(); ++i) {
     const OperationLabel &label = view.labels.operations[i];
-    if (double ns = view.operations[i].endNs - view.operations[i].startNs; ns > 0)
-      find(label.module, label.part).predictedNs += ns;
+    if (double ns = view.operations[i].endNs - view.operations[i].startNs; ns > 0) {
+      BlockTimes &block = find(label.module, label.part);
+      block.predictedNs += ns;
+      if (double slower = ns - problem.operations[i].durationNs; slower > 1) // else rounding
+        block.slowdownNs += slower;
+    }
   }
-  for (const MeasuredOperation &operation : measured.operations)
-    find(operation.module, operation.part).measuredNs += operation.durationNs;
+  for (auto [index, step] : llvm::enumerate(measured.steps))
+    for (const MeasuredOperation &operation : step.operations) {
+      BlockTimes &block = find(operation.module, operation.part);
+      block.ofSteps[index] += operation.beforeNs + operation.durationNs;
+      block.between.ofSteps[index] += operation.beforeNs;
+    }
   return blocks;
 }
 
@@ -83,28 +112,31 @@ static std::string withoutSeparators(llvm::StringRef mesh) {
 }
 
 llvm::Expected<std::vector<CollectiveTimes>>
-fsdp::explain::pairCollectives(const ScheduleView &view, const MeasuredStep &measured) {
+fsdp::explain::pairCollectives(const ScheduleView &view, const MeasuredRun &measured) {
   for (const auto &[key, value] : view.labels.facts)
     if (key == "mesh" && withoutSeparators(value) != withoutSeparators(measured.mesh))
       return llvm::createStringError("the trace is of mesh '" + measured.mesh +
                                      "', the module of mesh '" + value + "'");
-  MeasuredByName byName(measured);
+  std::vector<MeasuredByName> steps(measured.steps.begin(), measured.steps.end());
   std::vector<CollectiveTimes> pairs;
   auto add = [&](const CollectiveView &collective, llvm::StringRef kind, int64_t sizeBytes,
                  fsdp::schedule::Interval interval, double exposedNs) -> llvm::Error {
     CollectiveTimes times;
     times.name = kind.str() + " " + joinNames(collective.groups);
-    const MeasuredCollective *other = byName.take(nameInFull(collective, kind), times.name);
-    if (!other)
-      return llvm::createStringError("the trace is of another schedule: it lacks '" + times.name +
-                                     "' of the " + std::string(getName(collective.part)) +
-                                     ", which the module launches");
     times.part = collective.part;
     times.sizeBytes = sizeBytes;
     times.predictedNs = interval.endNs - interval.startNs;
-    times.measuredNs = other->durationNs;
-    times.exposed = {exposedNs, other->exposedNs};
-    times.measured = other->getInterval();
+    times.exposed.predictedNs = exposedNs;
+    for (MeasuredByName &step : steps) {
+      const MeasuredCollective *other = step.take(nameInFull(collective, kind), times.name);
+      if (!other)
+        return llvm::createStringError("the trace is of another schedule: it lacks '" + times.name +
+                                       "' of the " + std::string(getName(collective.part)) +
+                                       ", which the module launches");
+      times.ofSteps.push_back(other->durationNs);
+      times.exposed.ofSteps.push_back(other->exposedNs);
+      times.intervals.push_back(other->getInterval());
+    }
     times.isAcross = kind == "all_reduce";
     pairs.push_back(times);
     return llvm::Error::success();
@@ -118,21 +150,31 @@ fsdp::explain::pairCollectives(const ScheduleView &view, const MeasuredStep &mea
                                   *collective.across, collective.exposedAcrossNs))
         return error;
   }
-  if (const MeasuredCollective *rest = byName.findRest())
-    return llvm::createStringError("the trace is of another schedule: it has '" + rest->name +
-                                   "', which the module does not launch as often");
+  for (const MeasuredByName &step : steps)
+    if (const MeasuredCollective *rest = step.findRest())
+      return llvm::createStringError("the trace is of another schedule: it has '" + rest->name +
+                                     "', which the module does not launch as often");
   return pairs;
 }
 
-ScheduleView fsdp::explain::viewMeasuredStep(const ScheduleView &predicted,
-                                             const MeasuredStep &measured,
-                                             const std::vector<CollectiveTimes> &pairs) {
+static size_t findMedianStep(const std::vector<MeasuredStep> &steps) {
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return steps[a].stepNs < steps[b].stepNs; });
+  return order[(order.size() - 1) / 2];
+}
+
+ScheduleView fsdp::explain::viewMedianStep(const ScheduleView &predicted,
+                                           const MeasuredRun &measured,
+                                           const std::vector<CollectiveTimes> &pairs) {
+  const size_t index = findMedianStep(measured.steps);
+  const MeasuredStep &step = measured.steps[index];
   ScheduleView view;
   view.labels.model = predicted.labels.model;
   view.labels.costSources = measured.source;
-  view.makespanNs = measured.stepNs;
+  view.makespanNs = step.stepNs;
   view.modelPeakNs = predicted.modelPeakNs;
-  for (const MeasuredOperation &operation : measured.operations) {
+  for (const MeasuredOperation &operation : step.operations) {
     OperationLabel label;
     label.name = operation.name;
     label.module = operation.module;
@@ -143,13 +185,13 @@ ScheduleView fsdp::explain::viewMeasuredStep(const ScheduleView &predicted,
   view.liveBytes.resize(view.operations.size());
   for (const CollectiveTimes &times : pairs) {
     if (times.isAcross) {
-      view.collectives.back().across = times.measured;
-      view.collectives.back().exposedAcrossNs = times.exposed.measuredNs;
+      view.collectives.back().across = times.intervals[index];
+      view.collectives.back().exposedAcrossNs = times.exposed.ofSteps[index];
       continue;
     }
     CollectiveView collective = predicted.collectives[view.collectives.size()];
-    collective.interval = times.measured;
-    collective.exposedNs = times.exposed.measuredNs;
+    collective.interval = times.intervals[index];
+    collective.exposedNs = times.exposed.ofSteps[index];
     view.collectives.push_back(std::move(collective));
   }
   return view;

@@ -9,15 +9,22 @@
 
 namespace fsdp::explain {
 
-/// A predicted and a measured time, in nanoseconds.
+/// A predicted time and the measured ones of each step, in nanoseconds.
 struct TimePair {
-  double predictedNs = 0, measuredNs = 0;
-  double difference() const { return std::abs(predictedNs - measuredNs); }
+  double predictedNs = 0;
+  std::vector<double> ofSteps;
+
+  double getMeasuredNs() const; // the median
+  double getDifferenceNs() const { return std::abs(predictedNs - getMeasuredNs()); }
+  void add(const TimePair &other);
 };
 
+/// The computation of a block: its operations, and the compute stream's time before each of them.
 struct BlockTimes : TimePair {
   std::string name;
   StepPart part = StepPart::Forward;
+  double slowdownNs = 0; // part of the prediction: by collectives at the same time
+  TimePair between;      // part of the measured time: before operations; without a prediction
 };
 
 struct CollectiveTimes : TimePair {
@@ -25,22 +32,23 @@ struct CollectiveTimes : TimePair {
   StepPart part = StepPart::Forward;
   int64_t sizeBytes = 0;
   TimePair exposed;
-  schedule::Interval measured;
   bool isAcross = false; // the all-reduce over replicas
+  std::vector<schedule::Interval> intervals; // of each step
 };
 
 /// Each block of modules, forward and backward, in the order of the step.
-std::vector<BlockTimes> pairBlocks(const ScheduleView &view, const MeasuredStep &measured);
+std::vector<BlockTimes> pairBlocks(const schedule::Problem &problem, const ScheduleView &view,
+                                   const MeasuredRun &measured);
 
 /// Each collective of the view in its order; a reduction is followed by its all-reduce over
 /// replicas. An error if the trace has another mesh or other collectives.
 llvm::Expected<std::vector<CollectiveTimes>> pairCollectives(const ScheduleView &view,
-                                                             const MeasuredStep &measured);
+                                                             const MeasuredRun &measured);
 
-/// The measured operations and collectives as a view. Collectives have the groups, sizes and order
-/// of the prediction; `pairs` is the result of pairCollectives.
-ScheduleView viewMeasuredStep(const ScheduleView &predicted, const MeasuredStep &measured,
-                              const std::vector<CollectiveTimes> &pairs);
+/// The operations and collectives of the step of median duration as a view. Collectives have the
+/// groups, sizes and order of the prediction; `pairs` is the result of pairCollectives.
+ScheduleView viewMedianStep(const ScheduleView &predicted, const MeasuredRun &measured,
+                            const std::vector<CollectiveTimes> &pairs);
 
 } // namespace fsdp::explain
 

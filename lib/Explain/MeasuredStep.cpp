@@ -1,11 +1,13 @@
-//===- MeasuredStep.cpp - Reads the timeline of a measured step -----------===//
+//===- MeasuredStep.cpp - Reads the timelines of measured steps ----------===//
 
 #include "fsdp/Explain/MeasuredStep.h"
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <cmath>
 #include <limits>
+#include <map>
 
 using namespace fsdp::explain;
 namespace json = llvm::json;
@@ -23,21 +25,25 @@ struct Slice {
   MeasuredSlice inNs() const { return {startUs * 1e3, durationUs * 1e3}; }
 };
 
+/// Collects the slices of one step.
 class StepReader {
 public:
-  explicit StepReader(const std::string &path) : path(path) {}
-  llvm::Expected<MeasuredStep> read();
+  llvm::Error addSlice(const Slice &slice);
+  /// The collective that was added last has been awaited at this time.
+  void addWait(double timeUs) {
+    if (lastIsCollective)
+      step.collectives.back().awaitedNs = timeUs * 1e3;
+  }
+  /// Times are from the beginning of the step.
+  MeasuredStep finish();
 
 private:
-  llvm::Error fail(const llvm::Twine &message) const {
-    return llvm::createStringError("trace '" + path + "': " + message);
-  }
-  llvm::Error addSlice(const Slice &slice);
   llvm::Error addOperation(const Slice &slice);
   llvm::Error addCollective(const Slice &slice, llvm::StringRef kind);
+  void measureBetween();
 
-  const std::string &path;
   MeasuredStep step;
+  bool lastIsCollective = false;
   double firstUs = std::numeric_limits<double>::infinity(), lastUs = -firstUs;
 };
 
@@ -55,22 +61,28 @@ llvm::Error StepReader::addOperation(const Slice &slice) {
   std::optional<llvm::StringRef> op = slice.arguments->getString("operator");
   std::optional<StepPart> part = readPart(*slice.arguments);
   if (!op || !part)
-    return fail("the operation '" + slice.name + "' lacks its operator or its part of the step");
+    return llvm::createStringError("lacks its operator or its part of the step");
   // A slice is named by its module, in the root module by its operator.
   step.operations.push_back(
       {slice.inNs(), *op == slice.name ? std::string() : slice.name, op->str(), *part});
   return llvm::Error::success();
 }
 
-/// Skips the all-reduce of the norm of all gradients, which has no group and counts as computation
-/// in the simulated step.
+/// The all-reduce of the norm of all gradients has no group. The wait for it counts as computation,
+/// as in the simulated step.
 llvm::Error StepReader::addCollective(const Slice &slice, llvm::StringRef kind) {
-  if (!llvm::StringRef(slice.name).starts_with(kind))
-    return llvm::Error::success();
   std::optional<double> exposedUs = slice.arguments->getNumber("exposed us");
   if (!exposedUs)
-    return fail("the collective '" + slice.name + "' lacks 'exposed us'");
-  step.collectives.push_back({slice.inNs(), slice.name, *exposedUs * 1e3});
+    return llvm::createStringError("lacks 'exposed us'");
+  lastIsCollective = llvm::StringRef(slice.name).starts_with(kind);
+  if (!lastIsCollective) {
+    const double endUs = slice.startUs + slice.durationUs;
+    step.operations.push_back(
+        {{(endUs - *exposedUs) * 1e3, *exposedUs * 1e3}, "", slice.name, StepPart::Update});
+    return llvm::Error::success();
+  }
+  const double endNs = (slice.startUs + slice.durationUs) * 1e3; // unless addWait says more
+  step.collectives.push_back({slice.inNs(), slice.name, *exposedUs * 1e3, endNs});
   return llvm::Error::success();
 }
 
@@ -93,7 +105,60 @@ llvm::Error StepReader::addSlice(const Slice &slice) {
   }
 }
 
-llvm::Expected<MeasuredStep> StepReader::read() {
+/// The wait for a collective is before the first operation that starts after it.
+void StepReader::measureBetween() {
+  double freeNs = 0; // since then the compute stream has run nothing
+  std::vector<double> waitsNs(step.operations.size());
+  for (const MeasuredCollective &collective : step.collectives) {
+    auto next = llvm::partition_point(step.operations, [&](const MeasuredOperation &operation) {
+      return operation.startNs < collective.awaitedNs;
+    });
+    if (next != step.operations.end())
+      waitsNs[next - step.operations.begin()] += collective.exposedNs;
+  }
+  for (auto [operation, waitNs] : llvm::zip_equal(step.operations, waitsNs)) {
+    operation.beforeNs = std::max(0.0, std::round(operation.startNs - freeNs - waitNs));
+    freeNs = std::max(freeNs, operation.startNs + operation.durationNs);
+  }
+}
+
+MeasuredStep StepReader::finish() {
+  step.stepNs = (lastUs - firstUs) * 1e3;
+  for (MeasuredOperation &operation : step.operations)
+    operation.startNs -= firstUs * 1e3;
+  for (MeasuredCollective &collective : step.collectives) {
+    collective.startNs -= firstUs * 1e3;
+    collective.awaitedNs -= firstUs * 1e3;
+  }
+  llvm::stable_sort(step.operations, [](const MeasuredOperation &a, const MeasuredOperation &b) {
+    return a.startNs < b.startNs;
+  });
+  measureBetween();
+  return std::move(step);
+}
+
+/// An event of the trace: a slice, or the end of an arrow from a collective to the operation that
+/// waited for it. Errors continue "event 7 ...".
+static llvm::Error readEvent(const json::Object &event, std::map<int64_t, StepReader> &steps) {
+  std::optional<llvm::StringRef> phase = event.getString("ph"), name = event.getString("name");
+  std::optional<double> timeUs = event.getNumber("ts");
+  const int64_t process = event.getInteger("pid").value_or(0);
+  if (phase == llvm::StringRef("f") && timeUs)
+    steps[process].addWait(*timeUs);
+  if (phase != llvm::StringRef("X"))
+    return llvm::Error::success();
+  std::optional<int64_t> track = event.getInteger("tid");
+  std::optional<double> durationUs = event.getNumber("dur");
+  const json::Object *arguments = event.getObject("args");
+  if (!name || !track || !timeUs || !durationUs || *durationUs < 0 || !arguments)
+    return llvm::createStringError("lacks its name, tid, ts, dur or args, or has a negative dur");
+  return steps[process].addSlice({name->str(), *track, *timeUs, *durationUs, arguments});
+}
+
+llvm::Expected<MeasuredRun> fsdp::explain::readMeasuredRun(const std::string &path) {
+  auto fail = [&](const llvm::Twine &message) {
+    return llvm::createStringError("trace '" + path + "': " + message);
+  };
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return fail(buffer.getError().message());
@@ -107,34 +172,18 @@ llvm::Expected<MeasuredStep> StepReader::read() {
   std::optional<llvm::StringRef> costs = data ? data->getString("costs") : std::nullopt;
   if (!events || !mesh || !costs)
     return fail("no trace of a training step: it lacks traceEvents, or mesh or costs in otherData");
-  step.mesh = *mesh;
-  step.source = *costs;
-  for (auto [index, value] : llvm::enumerate(*events)) {
-    const json::Object *event = value.getAsObject();
-    if (!event || event->getString("ph") != llvm::StringRef("X"))
-      continue;
-    std::optional<llvm::StringRef> name = event->getString("name");
-    std::optional<int64_t> track = event->getInteger("tid");
-    std::optional<double> startUs = event->getNumber("ts"), durationUs = event->getNumber("dur");
-    const json::Object *arguments = event->getObject("args");
-    if (!name || !track || !startUs || !durationUs || *durationUs < 0 || !arguments)
-      return fail("event " + llvm::Twine(index) +
-                  " lacks its name, tid, ts, dur or args, or has a negative dur");
-    if (llvm::Error error = addSlice({name->str(), *track, *startUs, *durationUs, arguments}))
-      return error;
-  }
-  if (step.operations.empty())
+  MeasuredRun run;
+  run.mesh = *mesh;
+  run.source = *costs;
+  std::map<int64_t, StepReader> steps; // by process
+  for (auto [index, value] : llvm::enumerate(*events))
+    if (const json::Object *event = value.getAsObject())
+      if (llvm::Error error = readEvent(*event, steps))
+        return fail("event " + llvm::Twine(index) + " " + llvm::toString(std::move(error)));
+  for (auto &[process, reader] : steps)
+    run.steps.push_back(reader.finish());
+  if (run.steps.empty() ||
+      llvm::any_of(run.steps, [](const MeasuredStep &step) { return step.operations.empty(); }))
     return fail("it has no operations");
-  step.stepNs = (lastUs - firstUs) * 1e3;
-  auto fromBegin = [&](auto &slices) {
-    for (MeasuredSlice &slice : slices)
-      slice.startNs -= firstUs * 1e3;
-  };
-  fromBegin(step.operations);
-  fromBegin(step.collectives);
-  return std::move(step);
-}
-
-llvm::Expected<MeasuredStep> fsdp::explain::readMeasuredStep(const std::string &path) {
-  return StepReader(path).read();
+  return run;
 }

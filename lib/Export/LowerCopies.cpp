@@ -15,7 +15,7 @@ void Lowering::addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, 
   entry.location = builder.addLocation(location);
 }
 
-void Lowering::divideInPlace(uint32_t value, double divisor, Location location) {
+void Lowering::divideInPlace(uint32_t value, double divisor, StringRef module, Location location) {
   fsdp_argument tensor{
       .kind = FSDP_ARG_VALUE, .index = value, .count = 0, .reserved = 0, .payload = {}};
   fsdp_argument number{
@@ -32,15 +32,17 @@ void Lowering::divideInPlace(uint32_t value, double divisor, Location location) 
   entry.first_result = unused;
   entry.num_results = 1;
   entry.rng = -1;
+  entry.module = builder.addString(module);
   entry.location = builder.addLocation(location);
 }
 
-void Lowering::addZero(int64_t begin, int64_t end) {
+void Lowering::addZero(int64_t begin, int64_t end, StringRef module) {
   if (begin == end)
     return;
   fsdp_entry &entry = builder.addEntry(FSDP_ZERO, FSDP_BACKWARD);
   entry.destination = begin;
   entry.bytes = end - begin;
+  entry.module = builder.addString(module);
 }
 
 void Lowering::forEachRankPart(const GroupInfo &group, const plan::GroupLayout &layout,
@@ -103,10 +105,11 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
   int64_t offset = builder.tables.values[source].offset;
   if (type.getNumElements() == 0)
     return;
+  const std::string module = getModuleName(group);
   if (!group.isFlat() && group.layout.ranks > 1) {
     forEachRankPart(group, group.trained, param, type, offset, base,
                     [&](uint32_t full, uint32_t inRanks) {
-                      addCopy(FSDP_BACKWARD, full, inRanks, op.getSymName(), location);
+                      addCopy(FSDP_BACKWARD, full, inRanks, module, location);
                     });
     return;
   }
@@ -114,11 +117,11 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
   if (offset == place && isContiguous(type))
     return;
   addCopy(FSDP_BACKWARD, source,
-          builder.addValue(type.cloneWithEncoding({}), place, op.getSymName()), op.getSymName(),
-          location);
+          builder.addValue(type.cloneWithEncoding({}), place, op.getSymName()), module, location);
 }
 
 void Lowering::zeroPadding(const GroupInfo &group, int64_t base) {
+  const std::string module = getModuleName(group);
   // The pieces in each rank's part of the group, by offset; the remaining bytes are padding.
   std::vector<SmallVector<const plan::Piece *>> held(group.trained.ranks);
   for (const plan::ParameterPlace &place : group.trained.parameters)
@@ -127,9 +130,9 @@ void Lowering::zeroPadding(const GroupInfo &group, int64_t base) {
   for (auto [rank, pieces] : llvm::enumerate(held)) {
     int64_t begin = base + rank * group.gradients.shardBytes, filled = begin;
     for (const plan::Piece *piece : pieces) {
-      addZero(filled, begin + piece->shardOffset * group.gradients.elementBytes);
+      addZero(filled, begin + piece->shardOffset * group.gradients.elementBytes, module);
       filled = begin + (piece->shardOffset + piece->count) * group.gradients.elementBytes;
     }
-    addZero(filled, begin + group.gradients.shardBytes);
+    addZero(filled, begin + group.gradients.shardBytes, module);
   }
 }

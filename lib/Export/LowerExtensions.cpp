@@ -79,7 +79,7 @@ LogicalResult Lowering::decode(AllGatherWaitOp wait, const GroupInfo &group, int
         gathered + group.encodedBegins[i], param.getSymName());
     addCallInPlace(getPlanPhase(wait.getStart().getPhase()),
                    getOperator(extension.getName(), "decode"), {parts, valueOf.lookup(value)},
-                   param.getSymName(), wait.getLoc());
+                   getModuleName(group), wait.getLoc());
   }
   return success();
 }
@@ -88,7 +88,7 @@ LogicalResult Lowering::lower(AllReduceHookOp hook) {
   const GroupInfo &group = groups.lookup(hook.getSource().getType());
   StringRef name = *GroupOp(group.op).getAllReduceHook();
   addCallInPlace(FSDP_BACKWARD, getOperator(name, "hook"), {getShardValue(hook.getSource())},
-                 GroupOp(group.op).getModuleName(), hook.getLoc());
+                 getModuleName(group), hook.getLoc());
   baseOf[hook.getResult()] = baseOf.lookup(hook.getSource());
   return success();
 }

@@ -75,7 +75,7 @@ fsdp_entry &Lowering::addHostCopy(fsdp_entry_kind kind, StoreStartOp store, Oper
   entry.handle = handleOf[start->getResult(0)] = builder.tables.header.num_handles++;
   entry.bytes = getStoredBytes(store, groups);
   if (FlatSymbolRefAttr group = getGroupOf(start))
-    entry.module = builder.addString(GroupOp(groups.lookup(group).op).getModuleName());
+    entry.module = builder.addString(getModuleName(groups.lookup(group)));
   else if (aten::ScopeAttr scope = getScopeOf(store.getValue()))
     entry.module = builder.addString(scope.getModule());
   entry.location = builder.addLocation(start->getLoc());

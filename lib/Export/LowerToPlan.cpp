@@ -205,8 +205,7 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
     if (!group.isFlat())
       forEachRankPart(group, layout, i, cast<RankedTensorType>(value.getType()), base, gathered,
                       [&](uint32_t full, uint32_t inRanks) {
-                        ParamOp param = group.params[i];
-                        addCopy(phase, inRanks, full, param.getSymName(), wait.getLoc());
+                        addCopy(phase, inRanks, full, getModuleName(group), wait.getLoc());
                       });
   }
   return success();
@@ -230,10 +229,12 @@ LogicalResult Lowering::lower(PackOp pack) {
   FailureOr<int64_t> base = getOffset(pack, pack.getOffset());
   if (failed(base))
     return failure();
-  packGradients(groups.lookup(pack.getGroupAttr()), pack.getGrads(), *base, pack.getLoc());
+  const GroupInfo &group = groups.lookup(pack.getGroupAttr());
+  packGradients(group, pack.getGrads(), *base, pack.getLoc());
   baseOf[pack.getResult()] = *base;
   if (pack.getDivisor() != 1)
-    divideInPlace(getShardValue(pack.getResult()), pack.getDivisor(), pack.getLoc());
+    divideInPlace(getShardValue(pack.getResult()), pack.getDivisor(), getModuleName(group),
+                  pack.getLoc());
   return success();
 }
 
@@ -249,23 +250,23 @@ LogicalResult Lowering::lower(CastOp cast) {
   if (failed(offset))
     return failure();
   baseOf[cast.getResult()] = *offset;
-  addCopy(FSDP_BACKWARD, getShardValue(cast.getSource()), getShardValue(cast.getResult()), "",
-          cast.getLoc());
+  addCopy(FSDP_BACKWARD, getShardValue(cast.getSource()), getShardValue(cast.getResult()),
+          getModuleName(groups.lookup(cast.getResult().getType())), cast.getLoc());
   return success();
 }
 
 LogicalResult Lowering::lower(AccumulateOp sum) {
-  bool isShard = isa<ShardType>(sum.getSum().getType());
-  auto getValue = [&](Value value) {
-    return isShard ? getShardValue(value) : valueOf.lookup(value);
-  };
+  auto shard = dyn_cast<ShardType>(sum.getSum().getType());
+  auto getValue = [&](Value value) { return shard ? getShardValue(value) : valueOf.lookup(value); };
   uint32_t source = getValue(sum.getGradient()), destination = getValue(sum.getSum());
   fsdp_entry &entry = builder.addEntry(FSDP_ACCUMULATE, FSDP_BACKWARD);
   entry.source_value = source;
   entry.destination_value = destination;
+  if (shard)
+    entry.module = builder.addString(getModuleName(groups.lookup(shard)));
   entry.location = builder.addLocation(sum.getLoc());
   baseOf[sum.getResult()] = baseOf.lookup(sum.getSum());
-  if (!isShard)
+  if (!shard)
     valueOf[sum.getResult()] = destination;
   return success();
 }

@@ -24,6 +24,11 @@ inline fsdp_phase getPlanPhase(aten::Phase phase) {
 
 fsdp_stream getPlanStream(Stream stream);
 
+/// Of the entries that copy, add or zero what is the group's, as in fsdp-explain.
+inline std::string getModuleName(const GroupInfo &group) {
+  return GroupOp(group.op).getModuleName();
+}
+
 class Lowering {
 public:
   /// `communicators` (of the whole program) and `chip` must outlive the object.
@@ -95,13 +100,14 @@ private:
   llvm::FailureOr<int64_t> getOffset(mlir::Operation *op, std::optional<int64_t> offset);
   void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
                mlir::Location location);
-  void addZero(int64_t begin, int64_t end);
+  void addZero(int64_t begin, int64_t end, llvm::StringRef module);
   /// Calls a torch operator that writes to its last argument and returns it.
   void addCallInPlace(fsdp_phase phase, llvm::StringRef callee, llvm::ArrayRef<uint32_t> values,
                       llvm::StringRef module, mlir::Location location);
   /// Decodes the gathered bytes at `gathered` into the parameters that the wait yields.
   llvm::LogicalResult decode(AllGatherWaitOp wait, const GroupInfo &group, int64_t gathered);
-  void divideInPlace(uint32_t value, double divisor, mlir::Location location);
+  void divideInPlace(uint32_t value, double divisor, llvm::StringRef module,
+                     mlir::Location location);
   /// Adds the entry of a collective, without source and destination.
   fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start);
   /// Adds the entry of a collective on the shard of `group` in the given form; the caller sets

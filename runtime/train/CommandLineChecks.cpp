@@ -182,11 +182,12 @@ Status CommandLine::checkCheckpoints() {
 }
 
 Status CommandLine::checkTrace() {
-  if (!options.traceStep)
-    return {};
-  if (options.trace.empty())
-    return Status::error(typed("--trace-step") + " is for --trace FILE.json");
-  if (*options.traceStep < 2)
+  for (const char *flag : {"--trace-step", "--trace-count"})
+    if (given(flag) && options.trace.empty())
+      return Status::error(typed(flag) + " is for --trace FILE.json");
+  if (options.traceCount < 1)
+    return Status::error(typed("--trace-count") + ": expected 1 or more");
+  if (options.traceStep && *options.traceStep < 2)
     return Status::error(typed("--trace-step") +
                          ": expected 2 or more, as the first step also measures temporaries");
   return {};

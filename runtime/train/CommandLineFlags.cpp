@@ -17,6 +17,7 @@ std::string fsdp::rt::shortestNumber(double value) {
 
 // Keeps a step's sample numbers far from the limits of 64 bits.
 static constexpr uint64_t kMaximumSteps = 1'000'000'000'000;
+static constexpr uint64_t kMaximumTracedSteps = 1000; // their times are in memory
 static constexpr uint64_t kMaximumThreads = 100'000;
 // Each step in flight has memory for its inputs.
 static constexpr uint64_t kMaximumLag = 64;
@@ -195,9 +196,11 @@ void CommandLine::addOutputFlags() {
               "Peak of a rank's device, in 10^12 floating-point operations per second in the dtype "
               "of the model's matrix products, for the model's FLOPs utilization (MFU)");
   group.value("--trace", options.trace, "FILE.json",
-              "Write the timeline of one step, for each stream of rank 0, for ui.perfetto.dev");
+              "Write the timeline of a step, for each stream of rank 0, for ui.perfetto.dev");
   group.whole("--trace-step", options.traceStep, "N", kMaximumSteps,
               "The step that --trace records, 2 or later. Default: the third, or the last of two");
+  group.whole("--trace-count", options.traceCount, "N", kMaximumTracedSteps,
+              "Steps that --trace records, from that step on. Default: 1");
   group.value("--failure-dump", options.failureDump, "PREFIX",
               "When a step fails, each rank R writes to PREFIX.rankR.txt the error and what "
               "every stream issued, started and completed last");

@@ -196,7 +196,7 @@ Status RankRun::openFiles() {
     return status;
   if (Status status = openEvaluation(); !status.ok())
     return status;
-  if (Status status = chooseTracedStep(); !status.ok())
+  if (Status status = chooseTracedSteps(); !status.ok())
     return status;
   if (!reader)
     if (Status status = openWeights(); !status.ok())
@@ -219,29 +219,38 @@ Status RankRun::chooseGroupRates() {
   return {};
 }
 
-Status RankRun::chooseTracedStep() {
+Status RankRun::chooseTracedSteps() {
   if (options.trace.empty())
     return {};
   const int64_t first = issued + 1; // the first step measures temporaries
-  tracedStep = options.traceStep.value_or(std::min(first + 2, figures.steps));
+  int64_t begin = options.traceStep.value_or(std::min(first + 2, figures.steps));
   // The first step of each shape measures temporaries, too.
-  while (!options.traceStep && tracedStep < figures.steps && !training.hasRun(first, tracedStep))
-    ++tracedStep;
+  while (!options.traceStep && begin < figures.steps && !training.hasRun(first, begin))
+    ++begin;
   if (first >= figures.steps)
     return Status::error("--trace " + options.trace +
                          ": the first step also measures temporaries, and the run has no other");
-  if (tracedStep < first + 1)
-    return Status::error("--trace-step " + std::to_string(tracedStep) + ": step " +
+  if (begin < first + 1)
+    return Status::error("--trace-step " + std::to_string(begin) + ": step " +
                          std::to_string(first) +
                          " is the run's first, which also measures temporaries");
-  if (tracedStep > figures.steps)
-    return Status::error("--trace-step " + std::to_string(tracedStep) + " of a run of " +
+  if (begin > figures.steps)
+    return Status::error("--trace-step " + std::to_string(begin) + " of a run of " +
                          std::to_string(figures.steps) + " steps");
-  if (!training.hasRun(first, tracedStep))
-    return Status::error("--trace " + options.trace + ": step " + std::to_string(tracedStep) +
-                         " is the run's first with samples of shape " +
-                         std::to_string(training.shapeOf(tracedStep) + 1) +
+  const size_t shape = training.shapeOf(begin);
+  if (!training.hasRun(first, begin))
+    return Status::error("--trace " + options.trace + ": step " + std::to_string(begin) +
+                         " is the run's first with samples of shape " + std::to_string(shape + 1) +
                          ", which also measures temporaries");
+  const size_t count = static_cast<size_t>(options.traceCount);
+  for (int64_t step = begin; step <= figures.steps && tracedSteps.size() < count; ++step)
+    if (training.shapeOf(step) == shape)
+      tracedSteps.push_back(step);
+  if (tracedSteps.size() < count)
+    return Status::error("--trace-count " + std::to_string(count) + ": from step " +
+                         std::to_string(begin) + " on the run has " +
+                         std::to_string(tracedSteps.size()) + " steps" +
+                         (figures.shapes.size() > 1 ? " of that step's shape" : ""));
   return {};
 }
 
@@ -275,8 +284,9 @@ Status RankRun::makeExecutor() {
         !status.ok())
       return status;
   }
-  if (isFirst && tracedStep)
-    trace.emplace(training.planOf(tracedStep), device, options.device == "cpu");
+  if (isFirst && !tracedSteps.empty())
+    trace.emplace(training.planOf(tracedSteps.front()), device, options.device == "cpu",
+                  tracedSteps);
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
   savingStates.resize(communicator.size());

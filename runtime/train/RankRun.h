@@ -19,6 +19,7 @@
 #include "train/StepTrace.h"
 #include "train/TrainingSteps.h"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -58,7 +59,8 @@ private:
   Status openTrainingData(const Manifest *resumed);
   Status chooseSchedule();
   Status chooseGroupRates();
-  Status chooseTracedStep();
+  Status chooseTracedSteps();
+  bool isTraced(int64_t step) const { return std::ranges::binary_search(tracedSteps, step); }
   Status makeExecutor();
   Outcome train();
   Outcome loop();
@@ -124,7 +126,7 @@ private:
   std::optional<Console> console; // on rank 0
   std::optional<StepTrace> trace; // on rank 0
   int64_t evaluatedStep = -1;     // after which the last evaluation was
-  int64_t tracedStep = 0;         // 0: none
+  std::vector<int64_t> tracedSteps; // by rank 0, ascending
   Clock::time_point lastResults;  // arrival of the last results, or begin of the first step
   int64_t issued = 0;             // steps, including those before the checkpoint
   int64_t samplesRead = 0;        // by the finished steps

@@ -1,4 +1,4 @@
-//===- StepTrace.cpp - The timeline of a step -----------------------------===//
+//===- StepTrace.cpp - The timelines of steps -----------------------------===//
 
 #include "train/StepTrace.h"
 #include "fsdp/Files/OutputFile.h"
@@ -41,15 +41,19 @@ std::string blockOf(const std::string &module) {
   return module.substr(0, module.find('.'));
 }
 
-class TraceWriter {
+/// The events of one step.
+class StepWriter {
 public:
-  explicit TraceWriter(const PlanView &plan) : plan(plan) {}
+  /// `process` tells the steps of a trace apart; that of a simulated step is 0.
+  StepWriter(const PlanView &plan, int64_t step, int process)
+      : plan(plan), step(step), process(process) {}
 
   /// Adds an operation to the timeline, unless it took no time.
   void addOperation(uint32_t entry, Slice slice);
   void addCollective(uint32_t first, Slice slice);
   void addWait(uint32_t entry, Slice slice);
-  Json take(int64_t step);
+  /// Appends the events to those of other steps.
+  void take(Json &all);
 
 private:
   struct Collective {
@@ -61,7 +65,7 @@ private:
 
   static double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
   Json event(const char *phase, const std::string &name, Track track, double timeUs) const {
-    return {{"ph", phase}, {"name", name}, {"pid", 1}, {"tid", int(track)}, {"ts", timeUs}};
+    return {{"ph", phase}, {"name", name}, {"pid", process}, {"tid", int(track)}, {"ts", timeUs}};
   }
   void addSlice(const std::string &name, Track track, Slice slice, Json arguments) {
     Json added = event("X", name, track, us(slice.begin));
@@ -69,13 +73,20 @@ private:
     added["args"] = std::move(arguments);
     events.push_back(std::move(added));
   }
-  void addNames(const std::string &process);
+  void addNames();
   void endBlock();
   void writeCollective(const Collective &collective, size_t id);
   /// "mm.default", as in the simulated step.
   std::string operatorName(const fsdp_entry &call) const {
     std::string callee = plan.string(call.callee), overload = plan.string(call.overload);
     return callee.substr(callee.rfind(':') + 1) + "." + (overload.empty() ? "default" : overload);
+  }
+  /// The module of a call, the group of an entry that names one.
+  std::string moduleOf(const fsdp_entry &entry) const {
+    bool isOfGroup =
+        entry.kind == FSDP_UPDATE || entry.kind == FSDP_SHARD_NORM || entry.kind == FSDP_CHUNK;
+    return isOfGroup ? displayName(plan.string(plan.groups()[entry.target].name))
+                     : plan.string(entry.module);
   }
   const char *partOf(const fsdp_entry &entry) const {
     bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_SHARD_NORM ||
@@ -85,6 +96,8 @@ private:
   }
 
   const PlanView plan;
+  const int64_t step;
+  const int process;
   Json events = Json::array();
   std::vector<Collective> collectives;
   std::map<uint32_t, size_t> byHandle; // index into `collectives`
@@ -95,17 +108,17 @@ private:
 
 } // namespace
 
-void TraceWriter::endBlock() {
+void StepWriter::endBlock() {
   if (blockPart)
     addSlice(block.empty() ? "root" : block, Modules, blockSlice, {{"part", blockPart}});
   blockPart = nullptr;
 }
 
-void TraceWriter::addOperation(uint32_t index, Slice slice) {
+void StepWriter::addOperation(uint32_t index, Slice slice) {
   if (slice.end <= slice.begin)
     return;
   const fsdp_entry &entry = plan.entries()[index];
-  std::string module = plan.string(entry.module);
+  std::string module = moduleOf(entry);
   std::string name = entry.kind == FSDP_UPDATE   ? "update"
                      : entry.kind == FSDP_CALL   ? operatorName(entry)
                      : entry.kind == FSDP_KERNEL ? plan.string(plan.kernelOf(entry).name)
@@ -124,7 +137,7 @@ void TraceWriter::addOperation(uint32_t index, Slice slice) {
   addSlice(module.empty() ? name : module, Compute, slice, std::move(arguments));
 }
 
-void TraceWriter::addCollective(uint32_t first, Slice slice) {
+void StepWriter::addCollective(uint32_t first, Slice slice) {
   std::span<const fsdp_entry> entries = plan.entries();
   uint32_t entry = first;
   do
@@ -133,7 +146,7 @@ void TraceWriter::addCollective(uint32_t first, Slice slice) {
   collectives.push_back({first, slice});
 }
 
-void TraceWriter::addWait(uint32_t index, Slice slice) {
+void StepWriter::addWait(uint32_t index, Slice slice) {
   auto found = byHandle.find(plan.entries()[index].handle);
   if (found == byHandle.end())
     return;
@@ -143,7 +156,7 @@ void TraceWriter::addWait(uint32_t index, Slice slice) {
     collective.awaited = slice.end;
 }
 
-void TraceWriter::writeCollective(const Collective &collective, size_t id) {
+void StepWriter::writeCollective(const Collective &collective, size_t id) {
   std::span<const fsdp_entry> entries = plan.entries();
   const fsdp_entry &first = entries[collective.first];
   bool across = first.kind == FSDP_ALL_REDUCE_START, gathers = first.kind == FSDP_ALL_GATHER_START;
@@ -189,13 +202,16 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
   }
 }
 
-void TraceWriter::addNames(const std::string &process) {
+void StepWriter::addNames() {
   auto add = [&](const char *kind, Track track, Json arguments) {
     Json named = event("M", kind, track, 0);
     named["args"] = std::move(arguments);
     events.push_back(std::move(named));
   };
-  add("process_name", Modules, {{"name", process}});
+  add("process_name", Modules,
+      {{"name", std::string(plan.string(plan.tables().model)) + ", measured, step " +
+                    std::to_string(step)}});
+  add("process_sort_index", Modules, {{"sort_index", process}});
   constexpr std::pair<Track, const char *> tracks[] = {{Modules, "modules"},
                                                        {Compute, "compute"},
                                                        {Gather, "gather"},
@@ -211,32 +227,25 @@ void TraceWriter::addNames(const std::string &process) {
   }
 }
 
-Json TraceWriter::take(int64_t step) {
+void StepWriter::take(Json &all) {
   endBlock();
   for (size_t i = 0; i < collectives.size(); ++i)
     writeCollective(collectives[i], i);
+  addNames();
+  std::ranges::move(events, std::back_inserter(all));
+}
+
+static std::string describeMesh(const PlanView &plan) {
   const fsdp_plan &tables = plan.tables();
-  std::string model = plan.string(tables.model);
-  addNames(model + ", measured");
   std::string mesh =
       std::string(plan.string(tables.axis)) + " = " + std::to_string(plan.meshShards());
   if (tables.replicate_axis)
     mesh = std::string(plan.string(tables.replicate_axis)) + " = " +
            std::to_string(tables.replicas) + ", " + mesh;
-  return {{"displayTimeUnit", "ns"},
-          {"otherData",
-           {{"model", model}, {"mesh", mesh}, {"costs", "measured, step " + std::to_string(step)}}},
-          {"traceEvents", std::move(events)}};
+  return mesh;
 }
 
-StepTrace::StepTrace(const PlanView &plan, Device &device, bool onHost)
-    : plan(plan), times(onHost ? EntryTimes(plan.entries().size())
-                               : EntryTimes(plan.entries().size(), device)) {}
-
-Status StepTrace::write(int64_t step, std::ostream &os) {
-  if (Status status = times.read(); !status.ok())
-    return status;
-  TraceWriter writer(plan);
+static void addStep(const PlanView &plan, const EntryTimes &times, StepWriter &writer) {
   for (uint32_t i = 0; i < plan.entries().size(); ++i) {
     if (!times.hasRun(i))
       continue;
@@ -249,13 +258,50 @@ Status StepTrace::write(int64_t step, std::ostream &os) {
     else
       writer.addOperation(i, slice);
   }
-  os << writer.take(step) << '\n';
+}
+
+StepTrace::StepTrace(const PlanView &plan, Device &device, bool onHost,
+                     std::span<const int64_t> steps)
+    : plan(plan) {
+  const size_t entries = plan.entries().size();
+  for (int64_t step : steps)
+    times.emplace(step, onHost ? EntryTimes(entries) : EntryTimes(entries, device));
+}
+
+EntryTracer *StepTrace::tracerOf(int64_t step) {
+  auto found = times.find(step);
+  return found == times.end() ? nullptr : &found->second;
+}
+
+Status StepTrace::write(int64_t last, std::ostream &os) {
+  Json events = Json::array();
+  int steps = 0;
+  for (auto &[step, ofStep] : times) {
+    if (step > last)
+      break;
+    if (Status status = ofStep.read(); !status.ok())
+      return status;
+    StepWriter writer(plan, step, ++steps);
+    addStep(plan, ofStep, writer);
+    writer.take(events);
+  }
+  const int64_t first = times.begin()->first;
+  std::string costs = steps == 1 ? "measured, step " + std::to_string(first)
+                                 : "measured, " + std::to_string(steps) + " steps from " +
+                                       std::to_string(first) + " to " + std::to_string(last);
+  os << Json{{"displayTimeUnit", "ns"},
+             {"otherData",
+              {{"model", plan.string(plan.tables().model)},
+               {"mesh", describeMesh(plan)},
+               {"costs", costs}}},
+             {"traceEvents", std::move(events)}}
+     << '\n';
   return {};
 }
 
-Status fsdp::rt::writeTraceFile(StepTrace &trace, int64_t step, const std::string &path) {
+Status fsdp::rt::writeTraceFile(StepTrace &trace, int64_t last, const std::string &path) {
   std::ostringstream text;
-  if (Status status = trace.write(step, text); !status.ok())
+  if (Status status = trace.write(last, text); !status.ok())
     return Status::error("--trace " + path + ": " + status.message());
   std::string problem;
   std::optional<OutputFile> file = OutputFile::open(path, problem);

@@ -1,10 +1,11 @@
-//===- StepTrace.h - The timeline of a step ------------------- -*- C++ -*-===//
+//===- StepTrace.h - The timelines of steps ------------------- -*- C++ -*-===//
 //
-// Notes when each entry of one step begins and ends on its stream, and writes a trace of the same
+// Notes when each entry of some steps begins and ends on its stream, and writes a trace of the same
 // form as the compiler's trace of the simulated step (lib/Explain/Trace.cpp), so that the two can
 // be compared: tracks for modules, compute, gather, reduce and replicate; slices named by module
 // path or by collective and groups. "exposed us" is the time for which the compute stream waits for
-// a collective; "hidden us" is the rest of the collective's time.
+// a collective; "hidden us" is the rest of the collective's time. Each step is a process of the
+// trace and begins at time 0.
 //
 // A CPU's entries are timed by the steady clock, those of a device by its events.
 //
@@ -18,30 +19,32 @@
 #include "executor/EntryTimes.h"
 #include "plan/PlanView.h"
 
+#include <map>
 #include <ostream>
+#include <span>
 #include <string>
 
 namespace fsdp::rt {
 
-class StepTrace final : public EntryTracer {
+class StepTrace {
 public:
-  /// The plan and the device outlive the object. `onHost`: streams are threads of the host. Makes
-  /// the device's events, which must have times.
-  StepTrace(const PlanView &plan, Device &device, bool onHost);
+  /// Of `steps`, which run `plan`. The plan and the device outlive the object. `onHost`: streams
+  /// are threads of the host. Makes the device's events, which must have times.
+  StepTrace(const PlanView &plan, Device &device, bool onHost, std::span<const int64_t> steps);
 
-  void begins(uint32_t entry, Stream &stream) override { times.begins(entry, stream); }
-  void ends(uint32_t entry, Stream &stream) override { times.ends(entry, stream); }
+  /// To be called while step `step` runs; null: the step is not traced.
+  EntryTracer *tracerOf(int64_t step);
 
-  /// Writes the trace of step `step`, which has run. Errors come from the device.
-  Status write(int64_t step, std::ostream &os);
+  /// Writes the trace of the steps up to `last`, which have run. Errors come from the device.
+  Status write(int64_t last, std::ostream &os);
 
 private:
   const PlanView plan;
-  EntryTimes times;
+  std::map<int64_t, EntryTimes> times; // by step
 };
 
-/// Writes --trace FILE: the trace of step `step`. Errors name the flag and the file.
-Status writeTraceFile(StepTrace &trace, int64_t step, const std::string &path);
+/// Writes --trace FILE: the trace of the steps up to `last`. Errors name the flag and the file.
+Status writeTraceFile(StepTrace &trace, int64_t last, const std::string &path);
 
 } // namespace fsdp::rt
 

@@ -50,6 +50,7 @@ struct TrainOptions {
   std::string failureDump;           // prefix of file names; "": none
   std::string trace;                 // "": none
   std::optional<int64_t> traceStep;
+  int64_t traceCount = 1;       // steps
   std::optional<int64_t> steps; // default: one pass over the data
   LearningRateShape schedule = LearningRateShape::Constant;
   double learningRate = 0; // the peak

@@ -64,7 +64,7 @@ Outcome RankRun::run() {
 
 Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
   if (trace)
-    training.executorOf(step).trace(step == tracedStep ? &*trace : nullptr);
+    training.executorOf(step).trace(trace->tracerOf(step));
   for (size_t i = 0; i < groupSchedules.size(); ++i)
     groupLearningRates[i] = groupSchedules[i].at(step);
   return training.issue({.step = step,
@@ -72,7 +72,7 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
                          .learningRate = schedule.at(step),
                          .seed = options.seed,
                          .groupLearningRates = groupLearningRates,
-                         .byEntry = step == tracedStep}); // rank 0 traces this step
+                         .byEntry = isTraced(step)});
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
@@ -160,8 +160,8 @@ Outcome RankRun::finishStep(const StepResults &own) {
     return endAt(tellNonFinite(communicator, own.step, training.executor().nonFinite()));
   if (!console)
     return endAt({usual, true});
-  if (trace && own.step == tracedStep)
-    if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
+  if (trace && isTraced(own.step) && (own.step == tracedSteps.back() || stopped))
+    if (Status status = writeTraceFile(*trace, own.step, options.trace); !status.ok())
       return {status, false};
   const ShapeFigures &shape = training.shapes()[training.shapeOf(own.step)];
   StepRecord record{

@@ -82,12 +82,13 @@ static llvm::Expected<ExplainedModule> simulate(const std::string &path,
 }
 
 static int compareWithTrace(const Options &options, const ExplainedModule &module) {
-  llvm::Expected<MeasuredStep> measured = readMeasuredStep(options.trace);
+  llvm::Expected<MeasuredRun> measured = readMeasuredRun(options.trace);
   if (!measured)
     return fail(measured.takeError());
   std::string text;
   llvm::raw_string_ostream os(text);
-  if (llvm::Error error = printMeasuredDiff(module.view, *measured, options.all, os))
+  if (llvm::Error error =
+          printMeasuredDiff(module.problem, module.view, *measured, options.all, os))
     return fail(std::move(error));
   if (!options.html.empty()) {
     std::string page;

@@ -18,7 +18,7 @@ struct NamedPlan {
 void writeDiffPage(const NamedPlan &left, const NamedPlan &right, llvm::raw_ostream &os);
 
 /// Likewise for a predicted step and its measured run. Errors are those of printMeasuredDiff.
-llvm::Error writeMeasuredPage(const ExplainedPlan &predicted, const MeasuredStep &measured,
+llvm::Error writeMeasuredPage(const ExplainedPlan &predicted, const MeasuredRun &measured,
                               llvm::raw_ostream &os);
 
 } // namespace fsdp::explain

@@ -78,6 +78,8 @@ TEST(TrainOptions, ReadsEveryFlag) {
                         "t.json",
                         "--trace-step",
                         "5",
+                        "--trace-count",
+                        "7",
                         "--quiet"},
                        "7");
   ASSERT_TRUE(command.ok()) << command.status().message();
@@ -88,6 +90,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
   EXPECT_EQ(options.lossLag, 3u);
   EXPECT_EQ(options.trace, "t.json");
   EXPECT_EQ(options.traceStep, 5);
+  EXPECT_EQ(options.traceCount, 7);
   EXPECT_EQ(options.data, (std::vector<std::string>{"d.bin", "e.bin"}));
   EXPECT_EQ(options.dataType, TokenType::U16);
   EXPECT_TRUE(options.shuffle);

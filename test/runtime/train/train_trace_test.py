@@ -1,4 +1,4 @@
-"""The timeline of a step that --trace writes.
+"""The timelines of steps that --trace writes.
 
 Usage: train_trace_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT.
 """
@@ -41,7 +41,8 @@ class TrainTraceTest(TinyRunTest):
                 self.assertAlmostEqual(hidden, max(0, slice["dur"] - exposed), places=3)
         operators = [e["args"]["operator"] for e in self.slices(trace, COMPUTE)]
         self.assertIn("mm.default", operators)
-        self.assertEqual(operators.count("update"), 2)
+        updates = [e["name"] for e in self.slices(trace, COMPUTE) if e["args"]["operator"] == "update"]
+        self.assertEqual(updates, ["root", "l"])
         self.assertGreaterEqual(min(e["ts"] for e in trace["traceEvents"]), 0)
 
     def test_waiting_is_exposed(self):
@@ -76,12 +77,31 @@ class TrainTraceTest(TinyRunTest):
         self.assertEqual(trace["otherData"]["costs"], "measured, step 4")
         self.assertEqual(len(self.slices(trace, GATHER)), 2)
 
+    def test_several_steps(self):
+        """Each step is a process; with a lag the next one is issued before the results arrive."""
+        for flags in ({}, {"loss_lag": 2}):
+            trace = self.trace(2, steps=6, trace_step=3, trace_count=3, **flags)
+            self.assertEqual(trace["otherData"]["costs"], "measured, 3 steps from 3 to 5")
+            names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+            self.assertEqual([name.split(", ")[-1] for _, name in sorted(names.items())],
+                             ["step 3", "step 4", "step 5"])  # fmt: skip
+            entries = {}
+            for event in self.slices(trace, COMPUTE):
+                entries.setdefault(event["pid"], []).append(event["args"]["entry"])
+            self.assertEqual(set(entries), set(names))
+            for own in entries.values():
+                self.assertEqual(len(own), len(set(own)))
+                self.assertEqual(own, sorted(own))
+
     def test_refusals(self):
         path = self.path("trace.json")
         for flags, word in (
             (dict(trace=path, steps=1), "the first step also measures temporaries"),
             (dict(trace=path, steps=4, trace_step=5), "--trace-step 5 of a run of 4 steps"),
             (dict(trace=self.path("no/trace.json"), steps=3), "cannot be written"),
+            (dict(trace=path, steps=6, trace_count=5), "--trace-count 5: from step 3 on the run has 4 steps"),
+            (dict(trace=path, steps=6, trace_count=0), "--trace-count 0: expected 1 or more"),
+            (dict(steps=6, trace_count=2), "--trace-count 2 is for --trace FILE.json"),
         ):
             self.assert_one_error(self.run_alone(1, **flags), "--trace", word)
 
