@@ -62,7 +62,7 @@ private:
 
   const Problem &problem;
   const OptimizeOptions &options;
-  const ListScheduler schedule;
+  ListScheduler schedule;
   std::unordered_map<uint64_t, double> tried; // makespan by hash of decisions; never iterated
   std::vector<Incumbent> pool;
   EvaluatedDecisions decided;
