@@ -36,20 +36,11 @@ void Placement::waitForReplicas() {
   }
 }
 
-/// Whether the oldest pending reduction would have ended by now even on a slower network.
-bool Placement::hasLongEnded() const {
-  constexpr double kMargin = 0.25; // of its duration
-  const ReductionTask &task = tasks.reductions[pending.front()];
-  return streams.hasEnded(task.ticket) &&
-         streams.getInterval(task.ticket).endNs + kMargin * task.duration.totalNs() <=
-             streams.getNow();
-}
-
 /// Waits for all reductions that have ended. These waits take no time and free memory. False if no
 /// reduction has ended.
 bool Placement::releaseEnded() {
   bool isAny = false;
-  while (!pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket)) {
+  while (hasEnded()) {
     waitForOldest();
     isAny = true;
   }
@@ -146,8 +137,7 @@ bool Placement::advanceReductions() {
     waitForOldest();
   while (true) {
     double beforeNs = streams.getNow();
-    while (!pending.isEmpty() && hasLongEnded())
-      waitForOldest();
+    releaseEnded();
     launchWanted();
     if (!updateDue() || !makeRoom())
       return false;

@@ -96,5 +96,5 @@ bool Placement::isQuiet(bool mayGather) const {
     if ((mayLaunch && streams.findEndOfLane(reductionLane) <= endNs) || !canPutOff())
       return false;
   }
-  return pending.isEmpty() || !(hasLongEnded() || !fits(operation().liveBytes + held));
+  return pending.isEmpty() || (!hasEnded() && fits(operation().liveBytes + held));
 }

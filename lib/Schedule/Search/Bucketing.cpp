@@ -160,22 +160,6 @@ void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, s
   }
 }
 
-static std::vector<uint32_t> makeReductionGates(const SearchSpace &space, const Recipe &recipe) {
-  const std::vector<Use> &uses = space.problem.uses;
-  MemoryProfile profile(space, recipe.kept, recipe.chunked);
-  std::vector<uint32_t> gates;
-  uint32_t use = 0; // the next use that is gathered
-  for (const Reduction &reduction : space.problem.reductions) {
-    while (use < uses.size() && (uses[use].first < reduction.ready || recipe.kept[use]))
-      ++use;
-    bool isTight = use < uses.size() && reduction.ready > 0 &&
-                   !profile.fits(reduction.ready - 1, reduction.ready, space.bytesOf(use));
-    bool isPutOff = isTight || !recipe.delay.whereTight;
-    gates.push_back(isPutOff ? space.eventAfter(reduction.ready, recipe.delay.numEvents) : 0);
-  }
-  return gates;
-}
-
 Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
                                         const LowerBound &bound) {
   assert(recipe.kept.size() == space.problem.uses.size());
@@ -192,8 +176,6 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
   if (recipe.latest > 0)
     setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);
-  if (recipe.delay.numEvents > 0)
-    decisions.reductionGates = makeReductionGates(space, recipe);
   decisions.shareLane = recipe.shareLane;
   return decisions;
 }

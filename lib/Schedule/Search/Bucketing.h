@@ -25,14 +25,6 @@ struct Merging {
   double bytes = 0, offset = 0;
 };
 
-/// Delays reductions, so that a gather for which computation would wait runs before them.
-struct Delay {
-  uint32_t numEvents = 0; // events between readiness and the gate (SearchSpace.h)
-  /// Delays a reduction only if the next gather does not fit into memory just before the reduction
-  /// is ready.
-  bool whereTight = false;
-};
-
 struct Recipe {
   std::vector<uint8_t> kept;    // by use
   std::vector<uint8_t> chunked; // by use; empty: none
@@ -43,7 +35,6 @@ struct Recipe {
   /// `latest` times its duration and the lane also runs each reduction when it is ready. 0: no
   /// gates.
   double latest = 0;
-  Delay delay;
   bool shareLane = false;
 };
 

@@ -11,7 +11,6 @@
 #include "fsdp/Schedule/Optimize.h"
 
 #include <limits>
-#include <unordered_map>
 
 namespace fsdp::schedule {
 
@@ -26,7 +25,7 @@ struct EvaluatedDecisions {
   double makespanNs = std::numeric_limits<double>::infinity();
 };
 
-/// Counts simulations, remembers the makespans of decisions, keeps the best plans.
+/// Counts simulations, keeps the best plans.
 class Evaluator {
 public:
   Evaluator(const Problem &problem, const OptimizeOptions &options);
@@ -63,7 +62,6 @@ private:
   const Problem &problem;
   const OptimizeOptions &options;
   ListScheduler schedule;
-  std::unordered_map<uint64_t, double> tried; // makespan by hash of decisions; never iterated
   std::vector<Incumbent> pool;
   EvaluatedDecisions decided;
   std::vector<uint32_t> launches;

@@ -71,19 +71,17 @@ void Optimizer::search() {
   searchLocally(space, options.seed, evaluator);
 }
 
-/// Adds plans that keep as much as fits and launch each collective as early as possible. These
-/// plans depend least on the network.
+/// Adds plans that keep as much as fits or launch each collective as early as possible. These plans
+/// depend least on the network.
 void Optimizer::addRobustVariants() {
   evaluator.setOrigin("robust variant");
   Decisions ungated = evaluator.bestDecisions().decisions;
   for (Decisions::Gathers &bucket : ungated.gathers)
     bucket.gate = 0;
   evaluator.evaluate(ungated);
-  for (const std::vector<uint32_t> &order : orderKeeps(space, bound)) {
-    Recipe recipe;
-    recipe.kept = keptFlags(space, fitKeeps(space, order));
-    evaluator.evaluate(makeDecisions(space, recipe, bound));
-  }
+  Recipe recipe;
+  recipe.kept = fitKeeps(space, orderByGap(space, space.mayKeep));
+  evaluator.evaluate(makeDecisions(space, recipe, bound));
 }
 
 /// The candidates. In each candidate waits are put off, unless this makes it slower.
