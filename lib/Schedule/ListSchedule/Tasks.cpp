@@ -2,7 +2,6 @@
 
 #include "Tasks.h"
 
-#include "Model/Chunks.h"
 #include "Model/LiveBytes.h"
 
 #include <algorithm>

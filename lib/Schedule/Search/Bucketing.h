@@ -1,6 +1,6 @@
 //===- Bucketing.h - Buckets and gates from a recipe --------------*- C++ -*-===//
 //
-// Private to lib/Schedule. The list scheduler's decisions name each collective. A recipe describes
+// The list scheduler's decisions name each collective. A recipe describes
 // such decisions by a few parameters.
 //
 //===----------------------------------------------------------------------===//
@@ -37,6 +37,10 @@ struct Recipe {
   double latest = 0;
   bool shareLane = false;
 };
+
+/// Adds `share` to `sum`. Whether the sum passes a whole number: fractions are rounded
+/// cumulatively, so that of elements with a fraction of 3/4 three in four are taken.
+bool passesWhole(double &sum, double share);
 
 /// The gate of a bucket of these uses: `multiple` times its duration before its first use.
 uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,

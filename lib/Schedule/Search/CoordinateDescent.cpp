@@ -1,9 +1,10 @@
 //===- CoordinateDescent.cpp - One parameter of the recipe at a time ------===//
 
-#include "Search.h"
+#include "Bucketing.h"
+#include "Evaluator.h"
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -65,18 +66,14 @@ void CoordinateDescent::tryUses(std::span<const uint32_t> kept, std::span<const 
     tryRecipe(std::move(recipe));
 }
 
-/// Rounds the fractions of the linear program: a use is taken where the running sum of fractions
-/// passes a whole number. If all fractions are 3/4, three uses in four are taken.
+/// Rounds the fractions of the linear program.
 void CoordinateDescent::tryUsesOfBound(bool withChunks) {
   if (bound.kept.empty())
     return;
   auto round = [&](const std::vector<double> &shares, double sum) {
     std::vector<uint32_t> uses;
-    constexpr double kTolerance = 1e-6;
-    for (uint32_t use : space.mayKeep)
-      if (double before = sum;
-          std::floor((sum += shares[use]) + kTolerance) > std::floor(before + kTolerance))
-        uses.push_back(use);
+    std::copy_if(space.mayKeep.begin(), space.mayKeep.end(), std::back_inserter(uses),
+                 [&](uint32_t use) { return passesWhole(sum, shares[use]); });
     return uses;
   };
   for (double offset : {0., .5})

@@ -36,12 +36,10 @@ double Evaluator::evaluate(const Decisions &decisions) {
   return result.makespanNs;
 }
 
-void Evaluator::consider(Plan plan, std::string_view name) {
+void Evaluator::consider(Plan plan) {
   ++simulations;
   double makespanNs = fsdp::schedule::makespanNs(problem, plan);
-  std::string before = std::exchange(origin, std::string(name));
   offer(std::move(plan), makespanNs);
-  origin = std::move(before);
 }
 
 void Evaluator::offer(Plan &&plan, double makespanNs) {

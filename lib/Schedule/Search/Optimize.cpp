@@ -2,8 +2,9 @@
 
 #include "fsdp/Schedule/Optimize.h"
 
-#include "ListSchedule/PutOffWaits.h"
-#include "Search.h"
+#include "Bucketing.h"
+#include "Evaluator.h"
+#include "Model/LiveBytes.h"
 #include "fsdp/Schedule/Policies.h"
 
 #include <algorithm>
@@ -46,8 +47,9 @@ private:
 /// outcome is at least as good as both.
 void Optimizer::tryPolicies() {
   for (Policy policy : {Policy::Asap, Policy::Fsdp2}) {
+    evaluator.setOrigin(getName(policy));
     if (std::optional<Plan> plan = planByPolicy(problem, policy))
-      evaluator.consider(std::move(*plan), getName(policy));
+      evaluator.consider(std::move(*plan));
     evaluator.setOrigin(std::string(getName(policy)) + " through the list scheduler");
     evaluator.evaluate(decideByPolicy(problem, policy));
   }

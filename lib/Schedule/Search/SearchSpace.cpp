@@ -2,7 +2,7 @@
 
 #include "SearchSpace.h"
 
-#include "Model/Chunks.h"
+#include "Model/LiveBytes.h"
 
 #include <algorithm>
 

@@ -1,9 +1,4 @@
 //===- SearchSpace.h - Facts about a problem for the search -------*- C++ -*-===//
-//
-// Private to lib/Schedule. Facts about a problem that every part of `auto` uses, and the memory
-// that the unavoidable bytes leave free.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_SCHEDULE_SEARCHSPACE_H
 #define FSDP_SCHEDULE_SEARCHSPACE_H
