@@ -26,7 +26,7 @@ private:
   void tryRecipe(Recipe recipe);
   /// Tries copies and chunks in these orders, as far as they fit into memory.
   void tryUses(std::span<const uint32_t> kept, std::span<const uint32_t> chunked);
-  void tryUsesOfBound(bool withChunks);
+  void tryUsesOfBound();
   void descendMerging(Merging Recipe::*merging, double latencyBytes);
   double latencyBytes(const CollectiveCost &cost) const;
   void descendYields(bool mayShareLane);
@@ -67,7 +67,7 @@ void CoordinateDescent::tryUses(std::span<const uint32_t> kept, std::span<const 
 }
 
 /// Rounds the fractions of the linear program.
-void CoordinateDescent::tryUsesOfBound(bool withChunks) {
+void CoordinateDescent::tryUsesOfBound() {
   if (bound.kept.empty())
     return;
   auto round = [&](const std::vector<double> &shares, double sum) {
@@ -77,8 +77,7 @@ void CoordinateDescent::tryUsesOfBound(bool withChunks) {
     return uses;
   };
   for (double offset : {0., .5})
-    tryUses(round(bound.kept, offset),
-            withChunks ? round(bound.chunked, offset) : std::vector<uint32_t>());
+    tryUses(round(bound.kept, offset), round(bound.chunked, offset));
 }
 
 void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes) {
@@ -91,9 +90,8 @@ void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyB
   if (!bound.kept.empty())
     for (double offset : {0., .3, .6})
       tryMerging({Merging::Rounding, 0, offset});
-  else
-    for (double multiple : {.5, 1., 4., 8., 16., 32.})
-      tryMerging({Merging::Threshold, multiple * latencyBytes, 0});
+  for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
+    tryMerging({Merging::Threshold, multiple * latencyBytes, 0});
 }
 
 template <typename T>
@@ -165,7 +163,6 @@ void CoordinateDescent::run() {
   if (current.kept.empty())
     return;
   tryUses(orderByGap(space, space.mayKeep), {});
-  tryUsesOfBound(/*withChunks=*/false);
   descendAll();
   if (space.mayChunk.empty())
     return;
@@ -174,7 +171,7 @@ void CoordinateDescent::run() {
   double before = currentNs;
   for (size_t part : {1, 2, 8})
     tryUses({}, std::span(chunkOrder).first(chunkOrder.size() / part));
-  tryUsesOfBound(/*withChunks=*/true);
+  tryUsesOfBound();
   if (currentNs < before)
     descendAll();
 
@@ -183,7 +180,7 @@ void CoordinateDescent::run() {
   current = std::move(start);
   currentNs = std::numeric_limits<double>::infinity();
   tryUses({}, chunkOrder);
-  tryUsesOfBound(/*withChunks=*/true);
+  tryUsesOfBound();
   descendAll();
 }
 
