@@ -2,8 +2,8 @@
 
 #include "RandomProblem.h"
 #include "Search/Annealing.h"
+#include "Search/Evaluator.h"
 #include "Search/RandomMove.h"
-#include "Search/Search.h"
 #include "fsdp/Schedule/Policies.h"
 
 #include <gtest/gtest.h>

@@ -191,10 +191,10 @@ module attributes {fsdp.model = "per_param", fsdp.phase = #fsdp.module_phase<sha
 // CHECK-NEXT: %[[S_R:.+]] = fsdp.shard @root :
 // CHECK-DAG: %[[UL:.+]] = fsdp.all_gather.start %[[S_L]] over ["dp"] fwd
 // CHECK-DAG: fsdp.all_gather.start %[[S_R]] over ["dp"] fwd
-// CHECK: fsdp.all_gather.start %[[S_R]] over ["dp"] fwd
-// CHECK-NOT: fsdp.all_gather.start
-// CHECK-DAG: fsdp.reshard %[[UL]] bwd
+// CHECK-DAG: fsdp.all_gather.start %[[S_R]] over ["dp"] fwd
 // CHECK-DAG: %[[D:.+]] = fsdp.reduce_scatter.wait %{{.+}} : !fsdp.shard<@l, f32>
+// CHECK-NOT: fsdp.all_gather.start
+// CHECK: fsdp.reshard %[[UL]] bwd
 // CHECK: %[[E:.+]] = fsdp.accumulate %[[D]], %{{.+}} : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
 // CHECK: fsdp.update @l with %[[E]]
 module attributes {fsdp.accumulation = #fsdp.accumulation<2, loss = sum>, fsdp.model = "microbatches", fsdp.phase = #fsdp.module_phase<sharded>, fsdp.provenance = "12b4d6f35e9bd5f7e26f2550f29b0d48"} {

@@ -13,7 +13,6 @@
 #include "fsdp/Schedule/Plan.h"
 
 #include <memory>
-#include <mutex>
 
 namespace fsdp::schedule {
 
@@ -52,7 +51,7 @@ struct ListScheduleResult {
 /// Schedules many decisions for one problem. The problem must outlive the scheduler and may not
 /// change. Facts about the problem alone are derived once, and again when the set of uses that are
 /// gathered from chunks changes. Time is linear in the operations, and in the number of operations
-/// between each gather's launch and its use. Several threads may call one scheduler.
+/// between each gather's launch and its use.
 class ListScheduler {
 public:
   /// `maxBucketBytes` is the most that a launch of several members may move, counted in gathered
@@ -60,16 +59,13 @@ public:
   explicit ListScheduler(const Problem &problem,
                          std::optional<int64_t> maxBucketBytes = std::nullopt);
   ~ListScheduler();
-  ListScheduleResult operator()(const Decisions &decisions) const;
+  ListScheduleResult operator()(const Decisions &decisions);
 
 private:
-  std::shared_ptr<const struct TaskContext> findContext(const Decisions &decisions) const;
-
   const Problem &problem;
   const std::optional<int64_t> maxBucketBytes;
-  const std::shared_ptr<const struct TaskContext> plain; // no use is gathered from chunks
-  mutable std::mutex mutex;                              // guards `last`
-  mutable std::shared_ptr<const struct TaskContext> last;
+  const std::unique_ptr<const struct TaskContext> plain; // no use is gathered from chunks
+  std::unique_ptr<const struct TaskContext> last;        // some uses are
 };
 
 ListScheduleResult listSchedule(const Problem &problem, const Decisions &decisions);

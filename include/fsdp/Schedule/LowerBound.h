@@ -44,7 +44,7 @@ struct FluidOptions {
   /// Leave latencies out of the lanes' work: faster, weaker if collectives are small.
   bool ignoreLatency = false;
   /// Limit on the iterations of the simplex method. Beyond it the quick bound is returned.
-  int64_t iterationLimit = 2'000'000;
+  int iterationLimit = 2'000'000;
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);
 

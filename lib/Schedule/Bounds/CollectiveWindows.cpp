@@ -2,7 +2,7 @@
 
 #include "CollectiveWindows.h"
 
-#include "Model/Chunks.h"
+#include "Model/LiveBytes.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,36 +11,6 @@ using namespace fsdp::schedule;
 
 /// More than any sum of sizes, and small enough that sums do not overflow.
 constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
-
-namespace {
-
-/// The entries of a growing sequence that are less than all later entries. Both indices and values
-/// ascend.
-class LastBelow {
-public:
-  void push(uint32_t index, int64_t value) {
-    while (!entries.empty() && entries.back().value >= value)
-      entries.pop_back();
-    entries.push_back({index, value});
-  }
-  /// The index of the last entry below `bound`; nullopt if all entries are at least `bound`.
-  std::optional<uint32_t> find(int64_t bound) const {
-    auto it = std::partition_point(entries.begin(), entries.end(),
-                                   [=](const Entry &entry) { return entry.value < bound; });
-    if (it == entries.begin())
-      return std::nullopt;
-    return std::prev(it)->index;
-  }
-
-private:
-  struct Entry {
-    uint32_t index;
-    int64_t value;
-  };
-  std::vector<Entry> entries;
-};
-
-} // namespace
 
 static std::vector<int64_t> findSlack(const Problem &problem) {
   std::vector<int64_t> slack = problem.unavoidableBytes();
@@ -82,8 +52,12 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
                                                    const std::vector<int64_t> &slack,
                                                    const CollectiveCost &dearest) {
   std::vector<GatherWindow> windows;
-  LastBelow tight; // slack of the operations before the use
-  uint32_t next = 0;
+  /// The first position from which on `bytes` fit beside all operations before `end`.
+  auto findFitting = [&](uint32_t begin, uint32_t end, int64_t bytes) {
+    while (end > begin && slack[end - 1] >= bytes)
+      --end;
+    return end;
+  };
   for (uint32_t u = 0; u < problem.uses.size(); ++u) { // by first operation
     const Use &use = problem.uses[u];
     if (servedByCopy(problem, previous[u], use))
@@ -93,16 +67,13 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
     window.sizeBytes = problem.groups[use.group].gatheredBytes;
     window.first = use.first;
     window.keptFrom = previous[u] < 0 ? 0 : problem.uses[previous[u]].last + 1;
-    for (; next < use.first; ++next)
-      tight.push(next, slack[next]);
-    std::optional<uint32_t> last = tight.find(window.sizeBytes);
-    window.gate = std::max(window.keptFrom, last ? *last + 1 : 0);
+    window.gate = findFitting(window.keptFrom, use.first, window.sizeBytes);
     window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
                       window.gate == window.keptFrom;
     const Group &group = problem.groups[use.group];
     window.cost = window.leastCost = problem.meshOf(group).leastGatherCost();
-    if (last = tight.find(group.chunk ? group.chunk->bytes : 0);
-        mayChunk(problem, u, previous[u]) && (!last || *last < window.keptFrom)) {
+    if (mayChunk(problem, u, previous[u]) &&
+        findFitting(window.keptFrom, use.first, group.chunk->bytes) == window.keptFrom) {
       window.chunk = group.chunk;
       window.leastCost = leastOf(window.cost, group.chunk->gatherCost);
     }
@@ -119,9 +90,7 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
                                                          const std::vector<int64_t> &slack,
                                                          const CollectiveWindows &dearest) {
   std::vector<ReductionWindow> windows(problem.reductions.size());
-  LastBelow tight; // slack of the operations from `ready` on, in reverse order
-  uint32_t next = problem.operations.size();
-  for (size_t r = windows.size(); r-- > 0;) { // ready descends
+  for (size_t r = 0; r < windows.size(); ++r) {
     const Reduction &reduction = problem.reductions[r];
     ReductionWindow &window = windows[r];
     window.ready = reduction.ready;
@@ -134,15 +103,12 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
     window.shares = sharesOf(window.cost, dearest.reduceCost);
     if ((window.acrossCost = mesh.acrossCost))
       window.acrossByteShare = shareOf(mesh.acrossCost->nsPerByte, dearest.acrossCost->nsPerByte);
-    while (next > reduction.ready) {
-      --next;
-      tight.push(next, slack[next]);
-    }
-    std::optional<uint32_t> first = tight.find(window.excessBytes);
-    window.deadline = std::min(reduction.update, first.value_or(reduction.update));
+    window.deadline = reduction.ready;
+    while (window.deadline < reduction.update && slack[window.deadline] >= window.excessBytes)
+      ++window.deadline;
     // A merged reduction is launched when the next reduction is ready, or later.
-    window.mergeable =
-        problem.coalesces && r + 1 < windows.size() && window.deadline >= windows[r + 1].ready;
+    window.mergeable = problem.coalesces && r + 1 < windows.size() &&
+                       window.deadline >= problem.reductions[r + 1].ready;
   }
   return windows;
 }

@@ -63,7 +63,6 @@ struct CollectiveWindows {
   std::vector<int64_t> slackBytes;
 };
 
-/// O(n log n).
 CollectiveWindows findCollectiveWindows(const Problem &problem);
 
 } // namespace fsdp::schedule

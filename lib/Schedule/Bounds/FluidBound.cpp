@@ -19,18 +19,6 @@
 
 using namespace fsdp::schedule;
 
-namespace {
-
-struct FluidModel {
-  LinearProgram program;
-  Column makespan;       // in units of timeUnitNs, like every time of the program
-  double timeUnitNs = 1; // keeps the program's coefficients near 1
-  /// By use and by reduction; the default column if the problem leaves no choice.
-  std::vector<Column> kept, chunked, mergedGathers, mergedReductions;
-};
-
-} // namespace
-
 /// A power of two, so that division by it is exact.
 static double roundToUnit(double value) {
   return value > 0 ? std::exp2(std::floor(std::log2(value))) : 1;
@@ -57,26 +45,28 @@ static double findByteUnit(const CollectiveWindows &windows) {
   return roundToUnit(double(most));
 }
 
-static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &options) {
-  FluidModel model;
+LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions &options) {
+  LowerBound bound = quickBound(problem);
+  if (problem.operations.empty())
+    return bound;
+  LinearProgram program;
   CollectiveWindows windows = findCollectiveWindows(problem);
   std::vector<Segment> runs = findSegments(problem, windows, options.coarsen);
-  double totalNs = serialNs(problem), byteUnit = findByteUnit(windows);
-  model.timeUnitNs = roundToUnit(totalNs / 1024);
-
+  // Units keep the program's coefficients near 1.
+  const double totalNs = serialNs(problem), byteUnit = findByteUnit(windows);
+  const double timeUnitNs = roundToUnit(totalNs / 1024);
   LaneCosts costs;
-  costs.gatherPerByte = windows.gatherCost.nsPerByte * byteUnit / model.timeUnitNs;
-  costs.reducePerByte = windows.reduceCost.nsPerByte * byteUnit / model.timeUnitNs;
+  costs.gatherPerByte = windows.gatherCost.nsPerByte * byteUnit / timeUnitNs;
+  costs.reducePerByte = windows.reduceCost.nsPerByte * byteUnit / timeUnitNs;
   if (!options.ignoreLatency) {
-    costs.gatherLatency = windows.gatherCost.latencyNs / model.timeUnitNs;
-    costs.reduceLatency = windows.reduceCost.latencyNs / model.timeUnitNs;
+    costs.gatherLatency = windows.gatherCost.latencyNs / timeUnitNs;
+    costs.reduceLatency = windows.reduceCost.latencyNs / timeUnitNs;
   }
   FluidChoices choices = addChoices(windows, runs, costs.gatherLatency > 0, costs.reduceLatency > 0,
-                                    byteUnit, model.timeUnitNs, model.program);
+                                    byteUnit, timeUnitNs, program);
   std::vector<FluidSegment> segments =
-      addMoments(windows, runs, choices, costs, totalNs / model.timeUnitNs, model.program);
-
-  FluidRows rows{problem, windows, choices, segments, costs, model.timeUnitNs, model.program};
+      addMoments(windows, runs, choices, costs, totalNs / timeUnitNs, program);
+  FluidRows rows{problem, windows, choices, segments, costs, timeUnitNs, program};
   rows.addGatherWork();
   rows.addReductionWork();
   rows.addMergedGathers();
@@ -86,51 +76,26 @@ static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &op
   rows.addReplicas();
   rows.addMemory();
   rows.addTurns();
+  program.setCost(segments.back().after.time, 1);
 
-  model.makespan = segments.back().after.time;
-  model.program.setCost(model.makespan, 1);
-  model.kept.resize(problem.uses.size());
-  model.chunked.resize(problem.uses.size());
-  model.mergedGathers.resize(problem.uses.size());
-  for (size_t j = 0; j < windows.gathers.size(); ++j) {
-    model.kept[windows.gathers[j].use] = choices.kept[j];
-    model.chunked[windows.gathers[j].use] = choices.chunked[j];
-    model.mergedGathers[windows.gathers[j].use] = choices.mergedGathers[j];
-  }
-  model.mergedReductions = choices.mergedReductions;
-  return model;
-}
-
-static std::vector<double> valuesOf(const std::vector<Column> &columns,
-                                    const LinearProgram::Solution &solution) {
-  std::vector<double> values;
-  for (Column column : columns)
-    values.push_back(std::clamp(solution.valueOf(column), 0.0, 1.0));
-  return values;
-}
-
-LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions &options) {
-  LowerBound bound = quickBound(problem);
-  if (problem.operations.empty())
-    return bound;
-  FluidModel model = buildFluidModel(problem, options);
-  auto raise = [&](double makespan) {
-    if (double makespanNs = makespan * model.timeUnitNs; makespanNs > bound.makespanNs) {
-      bound.makespanNs = makespanNs;
-      bound.kind = BoundKind::Fluid;
-    }
-  };
-  std::optional<LinearProgram::Solution> solution = model.program.solve(options.iterationLimit);
+  std::optional<LinearProgram::Solution> solution = program.solve(options.iterationLimit);
   if (!solution)
     return bound;
-  raise(solution->bound);
-  bound.kept = valuesOf(model.kept, *solution);
-  std::vector<int32_t> previous = problem.previousUses();
-  for (size_t u = 0; u < problem.uses.size(); ++u)
-    if (previous[u] >= 0 && problem.groups[problem.uses[u].group].keep == KeepRule::Always)
-      bound.kept[u] = 1;
-  bound.chunked = valuesOf(model.chunked, *solution);
-  bound.mergedGathers = valuesOf(model.mergedGathers, *solution);
-  bound.mergedReductions = valuesOf(model.mergedReductions, *solution);
+  if (double makespanNs = solution->bound * timeUnitNs; makespanNs > bound.makespanNs) {
+    bound.makespanNs = makespanNs;
+    bound.kind = BoundKind::Fluid;
+  }
+  auto valueOf = [&](Column column) { return std::clamp(solution->valueOf(column), 0.0, 1.0); };
+  bound.kept.assign(problem.uses.size(), 1); // a use without a window must be kept
+  bound.chunked.resize(problem.uses.size());
+  bound.mergedGathers.resize(problem.uses.size());
+  for (size_t j = 0; j < windows.gathers.size(); ++j) {
+    const uint32_t use = windows.gathers[j].use;
+    bound.kept[use] = valueOf(choices.kept[j]);
+    bound.chunked[use] = valueOf(choices.chunked[j]);
+    bound.mergedGathers[use] = valueOf(choices.mergedGathers[j]);
+  }
+  for (Column merged : choices.mergedReductions)
+    bound.mergedReductions.push_back(valueOf(merged));
   return bound;
 }

@@ -23,12 +23,6 @@ public:
       counts[bytes] += count;
     totalBytes += other.totalBytes;
   }
-  void remove(int64_t bytes) {
-    auto it = counts.find(bytes);
-    if (--it->second == 0)
-      counts.erase(it);
-    totalBytes -= bytes;
-  }
   bool empty() const { return counts.empty(); }
   int64_t total() const { return totalBytes; }
   /// The largest sum of these sizes that is at most `bytes`, or an upper bound on it.
@@ -39,51 +33,6 @@ public:
 private:
   SizeCounts counts;
   int64_t totalBytes = 0;
-};
-
-/// The buffers that may be live in addition to the bytes that are live under every plan, in a sweep
-/// over positions. A window is open at its last position, and closed while the operation there
-/// runs.
-class OpenWindows {
-public:
-  explicit OpenWindows(const CollectiveWindows &windows) {
-    changes.resize(windows.slackBytes.size());
-    for (const GatherWindow &gather : windows.gathers) {
-      changes[gather.gate].opening.push_back(gather.sizeBytes);
-      changes[gather.first].closing.push_back(gather.sizeBytes);
-      if (gather.chunk && gather.keptFrom < gather.first) {
-        changes[gather.keptFrom].opening.push_back(gather.chunk->bytes);
-        changes[gather.first].closing.push_back(gather.chunk->bytes);
-      }
-    }
-    for (const ReductionWindow &reduction : windows.reductions) {
-      changes[reduction.ready].getReady.push_back(&reduction);
-      changes[reduction.deadline].end.push_back(&reduction);
-    }
-  }
-
-  void open(uint32_t position) {
-    for (int64_t bytes : changes[position].opening)
-      copies.add(bytes);
-    for (const ReductionWindow *reduction : changes[position].getReady)
-      excesses.add(reduction->excessBytes);
-  }
-  void close(uint32_t position) {
-    for (int64_t bytes : changes[position].closing)
-      copies.remove(bytes);
-    for (const ReductionWindow *reduction : changes[position].end)
-      excesses.remove(reduction->excessBytes);
-  }
-
-  Sizes copies;   // gathered copies, kept copies and chunks
-  Sizes excesses; // input minus shard, of reductions: the least that each holds until its wait
-
-private:
-  struct Changes {
-    std::vector<int64_t> opening, closing; // sizes of copies and chunks
-    std::vector<const ReductionWindow *> getReady, end;
-  };
-  std::vector<Changes> changes;
 };
 
 } // namespace
@@ -116,22 +65,32 @@ void FluidRows::addMemory() {
   for (const ReductionWindow &reduction : windows.reductions)
     readyExcess.push_back(readyExcess.back() + double(reduction.excessBytes) / choices.byteUnit);
 
-  OpenWindows held(windows);
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
-    held.open(segment.segment.begin);
-    held.close(segment.segment.begin);
-    Sizes both = held.copies;
-    both.add(held.excesses);
+    auto isOpen = [&](uint32_t from, uint32_t to) {
+      return from <= segment.segment.begin && segment.segment.begin < to;
+    };
+    // The buffers that may be live in addition to the bytes that are live under every plan.
+    Sizes copies, excesses; // gathered copies, kept copies and chunks; inputs minus shards
+    for (const GatherWindow &gather : windows.gathers) {
+      if (isOpen(gather.gate, gather.first))
+        copies.add(gather.sizeBytes);
+      if (gather.chunk && isOpen(gather.keptFrom, gather.first))
+        copies.add(gather.chunk->bytes);
+    }
+    for (const ReductionWindow &reduction : windows.reductions)
+      if (isOpen(reduction.ready, reduction.deadline))
+        excesses.add(reduction.excessBytes);
+    Sizes both = copies;
+    both.add(excesses);
     auto fit = [&](int64_t slackBytes, Column gathered, Column reduced) {
       Expression stayed = choices.keptBytes[s];
-      auto addRows = [&](const Expression &copies) {
-        if (held.copies.total() > slackBytes)
-          program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit,
-                                 copies);
-        if (!held.excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
+      auto addRows = [&](const Expression &live) {
+        if (copies.total() > slackBytes)
+          program.requireAtLeast(double(copies.fitInto(slackBytes)) / choices.byteUnit, live);
+        if (!excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
           program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
-                                 copies + readyExcess[segment.readyReductions] -
+                                 live + readyExcess[segment.readyReductions] -
                                      mostFreed * Expression(reduced));
       };
       if (segment.launchableGathers <= segment.dueGathers)

@@ -41,7 +41,7 @@ void FluidRows::addReplicas() {
   const Moment *last = &segments.front().before;
   std::vector<LaneShares> sharesWithAcross =
       findLaneShares(problem, {.gathers = true, .reductions = true, .across = true});
-  // Weights without all-reduces over replicas have their rows in FluidLanes.cpp.
+  // Weights without all-reduces over replicas have their rows in FluidWork.cpp.
   std::erase_if(sharesWithAcross,
                 [](const LaneShares &shares) { return shares[LaneWork::AcrossBytes] == 0; });
   double due = 0, compute = 0;

@@ -8,7 +8,7 @@
 #ifndef FSDP_LIB_SCHEDULE_FLUIDROWS_H
 #define FSDP_LIB_SCHEDULE_FLUIDROWS_H
 
-#include "FluidMoments.h"
+#include "FluidColumns.h"
 
 #include <algorithm>
 #include <span>
@@ -43,8 +43,7 @@ struct FluidRows {
   void addMergedReductions();
   void addSingleCollectives();
 
-  // FluidLanes.cpp: time.
-  void addLanes();
+  void addLanes(); // time
 
   // FluidMemory.cpp: bytes.
   void addMemory();

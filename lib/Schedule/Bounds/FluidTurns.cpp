@@ -17,17 +17,10 @@ struct Turns {
   double gatheredNs = 0, keptNs = 0; // if the use is gathered; if it reads the previous use's copy
 };
 
-class TurnFinder {
-public:
-  TurnFinder(const Problem &problem, const CollectiveWindows &windows,
-             const std::vector<LaneShares> &laneShares)
-      : problem(problem), windows(windows), laneShares(laneShares), reachedNs(problem.reachedNs()) {
-  }
+struct TurnFinder {
   /// For a use between the reduction's readiness and deadline. `cost` is that of the use's gather.
   Turns find(const ReductionWindow &reduction, const GatherWindow &gather,
              const CollectiveCost &cost) const;
-
-private:
   /// Computation between two positions.
   double computeNs(uint32_t from, uint32_t to) const {
     return from < to ? reachedNs[to] - reachedNs[from] : 0;
@@ -114,7 +107,7 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
 void FluidRows::addTurns() {
   if (!problem.memoryCapBytes)
     return;
-  TurnFinder finder(problem, windows, laneShares[true][true]);
+  TurnFinder finder{problem, windows, laneShares[true][true], problem.reachedNs()};
   for (const ReductionWindow &reduction : windows.reductions) {
     auto gather = std::partition_point(
         windows.gathers.begin(), windows.gathers.end(),

@@ -10,6 +10,7 @@
 #define FSDP_LIB_SCHEDULE_LINEARPROGRAM_H
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -54,10 +55,12 @@ class LinearProgram {
 public:
   /// Both bounds must be finite.
   Column addColumn(double lower, double upper);
-  void setCost(Column column, double cost) { columns[column.index].cost = cost; }
+  void setCost(Column column, double cost) { costs[column.index] = cost; }
 
-  void requireAtLeast(const Expression &left, const Expression &right);
-  void requireEqual(const Expression &left, const Expression &right);
+  void requireAtLeast(const Expression &left, const Expression &right) {
+    addRow(left - right, std::numeric_limits<double>::infinity());
+  }
+  void requireEqual(const Expression &left, const Expression &right) { addRow(left - right, 0); }
 
   struct Solution {
     /// A proven lower bound on the objective.
@@ -66,28 +69,16 @@ public:
     double valueOf(Column column) const { return column ? values[column.index] : 0; }
   };
   /// Nullopt if the simplex method did not end within the limit, or the program is infeasible.
-  std::optional<Solution> solve(int64_t iterationLimit) const;
+  std::optional<Solution> solve(int iterationLimit) const;
 
 private:
-  struct ColumnBounds {
-    double lower, upper, cost;
-  };
-  struct Row {
-    size_t begin; // index of its first entry
-    double lower, upper;
-  };
-  void addRow(const Expression &expression, double lower, double upper);
-  size_t endOf(size_t row) const {
-    return row + 1 < rows.size() ? rows[row + 1].begin : entries.size();
-  }
+  void addRow(const Expression &expression, double upper);
   /// The Lagrangian lower bound of these dual prices.
   double boundOf(const std::vector<double> &rowDuals) const;
-  /// A HiGHS instance with this program loaded; the caller destroys it. Null if that failed.
-  void *load() const;
 
-  std::vector<ColumnBounds> columns;
-  std::vector<Row> rows;
-  std::vector<Expression::Term> entries;
+  // As HiGHS takes them. The entries of a row begin at its start, in order of columns.
+  std::vector<double> costs, columnLower, columnUpper, rowLower, rowUpper, values;
+  std::vector<int> starts, indices;
 };
 
 } // namespace fsdp::schedule

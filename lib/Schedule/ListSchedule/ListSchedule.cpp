@@ -23,22 +23,20 @@ struct SummedDurations : NominalDurations {
 
 ListScheduler::ListScheduler(const Problem &problem, std::optional<int64_t> maxBucketBytes)
     : problem(problem), maxBucketBytes(maxBucketBytes),
-      plain(std::make_shared<TaskContext>(problem)), last(plain) {}
+      plain(std::make_unique<TaskContext>(problem)) {}
 
 ListScheduler::~ListScheduler() = default;
 
-/// Consecutive decisions nearly always gather the same uses from chunks, so one context is cached.
-std::shared_ptr<const TaskContext> ListScheduler::findContext(const Decisions &decisions) const {
-  if (decisions.chunked.empty() || !mayChunkAll(*plain, decisions))
-    return plain;
-  std::lock_guard lock(mutex);
-  if (last->chunked != decisions.chunked)
-    last = std::make_shared<TaskContext>(problem, decisions.chunked);
-  return last;
-}
-
-ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
-  const std::shared_ptr<const TaskContext> context = findContext(decisions);
+ListScheduleResult ListScheduler::operator()(const Decisions &decisions) {
+  if (!isComplete(*plain, decisions))
+    return {};
+  const TaskContext *context = plain.get();
+  if (!decisions.chunked.empty()) {
+    // Consecutive decisions nearly always gather the same uses from chunks.
+    if (!last || last->chunked != decisions.chunked)
+      last = std::make_unique<TaskContext>(problem, decisions.chunked);
+    context = last.get();
+  }
   std::optional<Tasks> tasks = makeTasks(*context, decisions, maxBucketBytes);
   if (!tasks)
     return {};

@@ -96,5 +96,250 @@ bool Placement::isQuiet(bool mayGather) const {
     if ((mayLaunch && streams.findEndOfLane(reductionLane) <= endNs) || !canPutOff())
       return false;
   }
-  return pending.isEmpty() || !(hasLongEnded() || !fits(operation().liveBytes + held));
+  return pending.isEmpty() || (!hasEnded() && fits(operation().liveBytes + held));
+}
+
+//===----------------------------------------------------------------------===//
+// Gathers
+//===----------------------------------------------------------------------===//
+
+int64_t Placement::findNeededBytes() const {
+  int64_t bytes = 0;
+  for (size_t i = nextNeeded; i < byFirst.size(); ++i) {
+    const GatherTask &task = tasks.gathers[byFirst[i]];
+    if (task.first != position)
+      break;
+    if (!task.isLaunched)
+      bytes += task.bytes;
+  }
+  return bytes;
+}
+
+double Placement::findOperationEnd() const {
+  double startNs = streams.getNow();
+  bool isLaneNeeded = false;
+  for (uint32_t use = nextUse; use < problem.uses.size() && problem.uses[use].first == position;
+       ++use) {
+    uint32_t index = taskOfUse[use];
+    if (index == UINT32_MAX)
+      continue;
+    const GatherTask &task = tasks.gathers[index];
+    if (!task.isLaunched)
+      isLaneNeeded = true;
+    else if (!streams.hasEnded(task.ticket))
+      startNs = std::max(startNs, streams.findEnd(task.ticket));
+  }
+  if (isLaneNeeded)
+    startNs = std::max(startNs, streams.findEndOfLane(0));
+  for (uint32_t index : goingOn)
+    if (const ReductionTask &task = tasks.reductions[index];
+        task.update == position && !streams.hasEnded(task.acrossTicket))
+      startNs = std::max(startNs, streams.hasEnded(task.ticket)
+                                      ? streams.findEnd(task.acrossTicket)
+                                      : streams.findEnd(task.ticket) + task.across->totalNs());
+  // The end matters only while a lane is busy; computation is slower then.
+  return startNs + operation().durationNs * problem.contention.gathers;
+}
+
+void Placement::launch(GatherTask &task) {
+  task.isLaunched = true;
+  task.ticket = streams.launch(0, task.duration, gatherWork(task.byCopyEngine));
+  held += task.bytes;
+  tasks.room.take(position, task.first, task.bytes);
+  plan.gathers.push_back({task.uses, position, task.byCopyEngine});
+}
+
+void Placement::launchNeededGathers() {
+  for (; nextNeeded < byFirst.size(); ++nextNeeded) {
+    GatherTask &task = tasks.gathers[byFirst[nextNeeded]];
+    if (task.first != position)
+      break;
+    if (!task.isLaunched)
+      launch(task);
+  }
+}
+
+/// Whether memory for the gather's copy is free from this position to its use.
+bool Placement::isLaunchable(GatherTask &task) {
+  if (task.earliest > position)
+    return false;
+  // Room only shrinks, so a gather that does not fit now fits at the earliest after the obstacle.
+  if (task.checkedAt != plan.gathers.size()) {
+    task.earliest = tasks.room.findBehindObstacle(position, task.first, task.bytes);
+    if (task.earliest > position)
+      return false;
+    task.checkedAt = plan.gathers.size();
+  }
+  // The copy must also fit beside pending reductions, and leave room for put-off reductions.
+  while (!fits(operation().liveBytes + held + findNeededBytes() + task.bytes))
+    if (!releaseEnded())
+      return false;
+  held += task.bytes;
+  bool canGoOn = unlaunched.isEmpty() || canPutOff();
+  held -= task.bytes;
+  return canGoOn;
+}
+
+void Placement::launchAhead() {
+  skipLaunched();
+  if (nextAhead == tasks.gathers.size() || tasks.gathers[nextAhead].earliest > position)
+    return;
+  double endNs = findOperationEnd();
+  for (; nextAhead < tasks.gathers.size(); skipLaunched()) {
+    GatherTask &task = tasks.gathers[nextAhead];
+    if (streams.findEndOfLane(0) > endNs || !isLaunchable(task))
+      return;
+    launch(task);
+  }
+}
+
+void Placement::waitForGathers() {
+  for (; nextUse < problem.uses.size() && problem.uses[nextUse].first == position; ++nextUse)
+    if (uint32_t task = taskOfUse[nextUse]; task != UINT32_MAX)
+      streams.waitFor(tasks.gathers[task].ticket);
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+void Placement::launch(ReductionTask &task) {
+  task.ticket = streams.launch(reductionLane, task.duration, CollectiveWork::Reduction);
+  if (task.across) {
+    task.acrossTicket = streams.launchAcross(reductionLane, *task.across);
+    goingOn.push(&task - tasks.reductions.data());
+  }
+  held += task.outputBytes;
+  pending.push(&task - tasks.reductions.data());
+  plan.reductions.push_back({task.reductions, position, 0});
+}
+
+void Placement::waitForOldest() {
+  const ReductionTask &task = tasks.reductions[pending.front()];
+  held -= task.inputBytes;
+  streams.waitFor(task.ticket);
+  plan.reductions[plan.reductions.size() - pending.size()].wait = position;
+  pending.erase(pending.begin());
+}
+
+/// Waits for the all-reduces over replicas that an update at this position needs.
+void Placement::waitForReplicas() {
+  while (goingOn.getFirstUpdate() == position) {
+    auto due = std::find_if(goingOn.begin(), goingOn.end(), [&](uint32_t index) {
+      return tasks.reductions[index].update == position;
+    });
+    streams.waitFor(tasks.reductions[*due].acrossTicket);
+    goingOn.erase(due);
+  }
+}
+
+/// Waits for all reductions that have ended. These waits take no time and free memory. False if no
+/// reduction has ended.
+bool Placement::releaseEnded() {
+  bool isAny = false;
+  while (hasEnded()) {
+    waitForOldest();
+    isAny = true;
+  }
+  return isAny;
+}
+
+/// Launches the first ready reduction that has room. False if no ready reduction has room.
+bool Placement::launchFirstWithRoom() {
+  auto it = std::find_if(unlaunched.begin(), unlaunched.end(),
+                         [&](uint32_t index) { return hasRoom(tasks.reductions[index]); });
+  if (it == unlaunched.end())
+    return false;
+  launch(tasks.reductions[*it]);
+  unlaunched.erase(it);
+  return true;
+}
+
+/// Whether the lane of reductions will be free before the next operation ends.
+bool Placement::canStart() const {
+  return streams.findEndOfLane(reductionLane) <= findOperationEnd();
+}
+
+/// Whether all ready reductions may be launched at the next position instead. The coming operation
+/// must have room for their inputs, and the next position room to launch them one after another.
+bool Placement::canPutOff() const {
+  if (position + 1 == problem.operations.size())
+    return false;
+  if (unlaunched.getFirstUpdate() == position)
+    return false;
+  int64_t bytes = held + findNeededBytes();
+  return fits(operation().liveBytes + bytes) &&
+         fits(problem.operations[position + 1].carriedBytes + bytes - pending.getInputBytes() +
+              tasks.changes[position + 1] + unlaunched.getMostOutputBytes());
+}
+
+/// Whether a gather that could start now on the shared lane goes before a reduction.
+bool Placement::isGatherFirst() {
+  if (!isShared || !decisions.gathersGoFirst)
+    return false;
+  skipLaunched();
+  return nextAhead < tasks.gathers.size() &&
+         (tasks.gathers[nextAhead].first == position || isLaunchable(tasks.gathers[nextAhead]));
+}
+
+/// Launches ready reductions that can start at once or that cannot be put off.
+void Placement::launchWanted() {
+  while (!unlaunched.isEmpty()) {
+    const ReductionTask &task = tasks.reductions[unlaunched.front()];
+    // If the operation has no room for the output as well, the reduction's wait follows at once.
+    bool hasRoomForAll =
+        hasRoom(task) && fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
+    if (!hasRoomForAll && releaseEnded())
+      continue;
+    bool isWanted = position >= task.gate && hasRoomForAll && canStart() && !isGatherFirst();
+    if (!isWanted && canPutOff())
+      return;
+    if (!isWanted && releaseEnded())
+      continue;
+    if (launchFirstWithRoom())
+      continue;
+    if (pending.isEmpty())
+      return; // The schedule of least memory puts this reduction off as well.
+    waitForOldest();
+  }
+}
+
+/// Launches and waits for the reductions that an update at this position needs.
+bool Placement::updateDue() {
+  while (unlaunched.getFirstUpdate() == position) {
+    if (launchFirstWithRoom())
+      continue;
+    if (pending.isEmpty())
+      return false;
+    waitForOldest();
+  }
+  while (pending.getFirstUpdate() == position)
+    waitForOldest();
+  return true;
+}
+
+/// Waits for reductions until the coming operation fits into memory beside the pending reductions.
+bool Placement::makeRoom() {
+  while (!fits(operation().liveBytes + held + findNeededBytes())) {
+    if (!pending.isEmpty())
+      waitForOldest();
+    else if (!launchFirstWithRoom())
+      return false;
+  }
+  return true;
+}
+
+bool Placement::advanceReductions() {
+  while (pending.getFirstUpdate() == position)
+    waitForOldest();
+  while (true) {
+    double beforeNs = streams.getNow();
+    releaseEnded();
+    launchWanted();
+    if (!updateDue() || !makeRoom())
+      return false;
+    // After a wait that took time, more reductions can start.
+    if (streams.getNow() == beforeNs || unlaunched.isEmpty())
+      return true;
+  }
 }

@@ -83,7 +83,10 @@ private:
   // Reductions.
   void launch(ReductionTask &task);
   void waitForOldest();
-  bool hasLongEnded() const;
+  /// Whether the oldest pending reduction has ended.
+  bool hasEnded() const {
+    return !pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket);
+  }
   bool releaseEnded();
   void launchWanted();
   bool updateDue();

@@ -2,7 +2,6 @@
 
 #include "Tasks.h"
 
-#include "Model/Chunks.h"
 #include "Model/LiveBytes.h"
 
 #include <algorithm>
@@ -24,7 +23,7 @@ TaskContext::TaskContext(const Problem &given, const std::vector<uint8_t> &chunk
   }
 }
 
-bool fsdp::schedule::mayChunkAll(const TaskContext &context, const Decisions &decisions) {
+static bool mayChunkAll(const TaskContext &context, const Decisions &decisions) {
   const std::vector<uint8_t> &chunked = decisions.chunked;
   if (chunked.empty())
     return true;
@@ -37,8 +36,7 @@ bool fsdp::schedule::mayChunkAll(const TaskContext &context, const Decisions &de
   return true;
 }
 
-/// Whether each use is either kept or gathered, as its group's KeepRule allows.
-static bool isComplete(const TaskContext &context, const Decisions &decisions) {
+bool fsdp::schedule::isComplete(const TaskContext &context, const Decisions &decisions) {
   const Problem &problem = context.problem;
   if (decisions.kept.size() != problem.uses.size() || !mayChunkAll(context, decisions))
     return false;
@@ -224,8 +222,6 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
                                                const Decisions &decisions,
                                                std::optional<int64_t> maxBucketBytes) {
   const Problem &problem = context.problem;
-  if (!isComplete(context, decisions))
-    return std::nullopt;
   Tasks tasks;
   // Small enough that sums do not overflow.
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;

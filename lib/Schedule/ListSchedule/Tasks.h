@@ -62,11 +62,12 @@ struct TaskContext {
   std::vector<double> beginNs;           // by position, without any waiting
 };
 
-/// Whether every use that the decisions gather from chunks belongs to a group with chunks.
-bool mayChunkAll(const TaskContext &context, const Decisions &decisions);
+/// Whether the decisions name each use and each reduction once, keep copies as KeepRule allows, and
+/// gather from chunks only where groups have chunks.
+bool isComplete(const TaskContext &context, const Decisions &decisions);
 
-/// Nullopt if the decisions are incomplete, break a group's KeepRule, or need more memory than the
-/// cap even in the schedule of least memory.
+/// The decisions must be complete. Nullopt if they need more memory than the cap even in the
+/// schedule of least memory.
 std::optional<Tasks> makeTasks(const TaskContext &context, const Decisions &decisions,
                                std::optional<int64_t> maxBucketBytes = std::nullopt);
 

@@ -1,66 +1,41 @@
-//===- LiveBytes.h - Live bytes of a plan at each moment ---------*- C++ -*-===//
+//===- LiveBytes.h - Live bytes of a plan, with its chunks -------*- C++ -*-===//
+//
+// The rules of Problem.h: the last operation of the use that leaves a chunk makes it. The chunk is
+// live from this operation to the first operation of the use that is gathered from it.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_LIB_SCHEDULE_LIVEBYTES_H
 #define FSDP_LIB_SCHEDULE_LIVEBYTES_H
 
-#include "Chunks.h"
 #include "fsdp/Schedule/Plan.h"
 
 namespace fsdp::schedule {
+
+/// Whether a use may be gathered from chunks. `previous` is the group's previous use; -1: none.
+inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
+  const Group &group = problem.groups[problem.uses[use].group];
+  return previous >= 0 && group.chunk && group.keep != KeepRule::Always;
+}
+
+/// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Durations
+/// include the time to make chunks, and bytes include chunks. O(n).
+std::vector<Operation> addChunks(const Problem &problem, const std::vector<int32_t> &previousUses,
+                                 std::span<const uint8_t> chunked);
+
+/// The problem with these operations. Empty `chunked`: the problem unchanged.
+Problem withChunks(const Problem &problem, std::span<const uint8_t> chunked);
 
 /// By use: the last operation that reads the use's gathered copy. The uses in `kept` read the copy
 /// of the group's previous use.
 std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &nextUses,
                                    const std::vector<uint8_t> &kept);
 
-/// Calls `atLaunch(bytes, position)` for each launch of a reduction, at which its input, its output
-/// and the carried bytes are live, and `atOperation(bytes, index)` for each operation, in the order
-/// of issue. The peak is at one of these moments: gathers are launched last at a position, and the
-/// operation that follows has at least as many live bytes. O(n).
-template <typename AtLaunch, typename AtOperation>
-void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
-                   AtOperation &&atOperation) {
-  size_t n = problem.operations.size();
-  std::vector<Operation> withChunks;
-  if (!plan.chunked.empty())
-    withChunks = addChunks(problem, problem.previousUses(), plan.chunked);
-  const std::vector<Operation> &operations = plan.chunked.empty() ? problem.operations : withChunks;
-  // By position: bytes that become live minus bytes that die, before its launches of reductions.
-  std::vector<int64_t> changes(n + 1);
-  std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
-  for (const GatherBucket &bucket : plan.gathers)
-    for (uint32_t use : bucket.uses)
-      changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
-  for (const ReductionBucket &bucket : plan.reductions)
-    for (uint32_t index : bucket.reductions) {
-      const Reduction &reduction = problem.reductions[index];
-      changes[reduction.ready] += reduction.inputBytes;
-      changes[reduction.update + 1] -= reduction.outputBytes;
-      if (bucket.launch < bucket.wait)
-        changes[bucket.wait] -= reduction.inputBytes;
-    }
-
-  auto reduction = plan.reductions.begin();
-  auto gather = plan.gathers.begin();
-  int64_t held = 0; // copies, inputs and shards
-  for (uint32_t i = 0; i < n; ++i) {
-    held += changes[i];
-    for (; reduction != plan.reductions.end() && reduction->launch == i; ++reduction) {
-      int64_t inputBytes = 0;
-      for (uint32_t index : reduction->reductions) {
-        held += problem.reductions[index].outputBytes;
-        inputBytes += problem.reductions[index].inputBytes;
-      }
-      atLaunch(held + operations[i].carriedBytes, i);
-      if (reduction->wait == i)
-        held -= inputBytes;
-    }
-    for (; gather != plan.gathers.end() && gather->launch == i; ++gather)
-      for (uint32_t use : gather->uses)
-        held += problem.groups[problem.uses[use].group].gatheredBytes;
-    atOperation(held + operations[i].liveBytes, i);
-  }
-}
+/// Moves each wait for a reduction towards the launch of the next reduction or its own update,
+/// whichever comes first, as far as the plan's peak stays the same. A collective begins when the
+/// last rank reaches it; with a later wait, the other ranks go on computing in the meantime. The
+/// simulation does not show this gain, since all its ranks are equally fast. O(n).
+void putOffWaits(const Problem &problem, Plan &plan);
 
 } // namespace fsdp::schedule
 

@@ -11,32 +11,19 @@
 
 using namespace fsdp::schedule;
 
-namespace {
-
-/// Sums the fraction of each member that is not merged. A bucket begins whenever the sum passes a
-/// whole number.
-class CumulativeRounding {
-public:
-  explicit CumulativeRounding(double offset) : sum(offset) {}
-  bool passesWhole(double merged) {
-    constexpr double kTolerance = 1e-6;
-    double before = std::floor(sum + kTolerance);
-    sum += 1 - merged;
-    return std::floor(sum + kTolerance) > before;
-  }
-
-private:
-  double sum;
-};
-
-} // namespace
+bool fsdp::schedule::passesWhole(double &sum, double share) {
+  constexpr double kTolerance = 1e-6;
+  double before = std::floor(sum + kTolerance);
+  sum += share;
+  return std::floor(sum + kTolerance) > before;
+}
 
 static std::vector<std::vector<uint32_t>>
 makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
   const std::vector<Reduction> &reductions = space.problem.reductions;
   const Merging &merging = recipe.reductions;
   MemoryProfile profile(space, recipe.kept, recipe.chunked);
-  CumulativeRounding rounding(merging.offset);
+  double sum = merging.offset; // of fractions that are not merged
   std::vector<std::vector<uint32_t>> buckets;
   int64_t bytes = 0;
   uint32_t update = 0;
@@ -59,7 +46,7 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
     update = std::min(update, reduction.update);
     full = merging.kind == Merging::None ||
            (merging.kind == Merging::Threshold ? double(bytes) >= merging.bytes
-                                               : rounding.passesWhole(bound.mergedReductions[i]));
+                                               : passesWhole(sum, 1 - bound.mergedReductions[i]));
   }
   return buckets;
 }
@@ -68,7 +55,7 @@ static std::vector<Decisions::Gathers>
 makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
   const Merging &merging = recipe.gathers;
   MemoryProfile profile(space, recipe.kept, recipe.chunked);
-  CumulativeRounding rounding(merging.offset);
+  double sum = merging.offset; // of fractions that are not merged
   std::vector<Decisions::Gathers> buckets;
   int64_t bytes = 0;
   for (uint32_t use = 0; use < space.problem.uses.size(); ++use) {
@@ -78,7 +65,7 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
     uint32_t first = space.firstOf(use);
     bool begins = true;
     if (merging.kind == Merging::Rounding)
-      begins = rounding.passesWhole(bound.mergedGathers[use]);
+      begins = passesWhole(sum, 1 - bound.mergedGathers[use]);
     else if (merging.kind == Merging::Threshold)
       // The first gather has a bucket of its own: no computation hides it.
       begins = buckets.size() <= 1 || double(bytes) >= merging.bytes;
@@ -110,70 +97,35 @@ uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const ui
   return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
 }
 
-namespace {
-
-/// One lane, filled from the end of the step to its start. Reductions start when they are ready.
-class LatestStarts {
-public:
-  LatestStarts(const SearchSpace &space, const std::vector<std::vector<uint32_t>> &reductions) {
-    const Problem &problem = space.problem;
-    for (const std::vector<uint32_t> &bucket : reductions) {
-      double beginNs =
-          problem.contention.gathers * space.startNs[problem.reductions[bucket.back()].ready];
-      if (!slots.empty())
-        beginNs = std::max(beginNs, slots.back().endNs);
-      slots.push_back({beginNs, beginNs + problem.ofReduction(bucket).totalNs()});
-    }
+void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
+                                    size_t end, Decisions &decisions) {
+  const Problem &problem = space.problem;
+  const double scale = problem.contention.gathers;
+  // One lane, filled from the end of the step to its start. Reductions start when they are ready.
+  std::vector<Interval> slots;
+  for (const std::vector<uint32_t> &bucket : decisions.reductions) {
+    double beginNs = scale * space.startNs[problem.reductions[bucket.back()].ready];
+    if (!slots.empty())
+      beginNs = std::max(beginNs, slots.back().endNs);
+    slots.push_back({beginNs, beginNs + problem.ofReduction(bucket).totalNs()});
   }
-
-  /// The latest start of the next collective, which must end by `deadlineNs`.
-  double place(double durationNs, double deadlineNs) {
-    nowNs = std::min(nowNs, deadlineNs);
+  double nowNs = std::numeric_limits<double>::infinity();
+  for (size_t i = decisions.gathers.size(); i-- > begin;) {
+    Decisions::Gathers &bucket = decisions.gathers[i];
+    uint32_t first = space.firstOf(bucket.uses.front());
+    double durationNs =
+        multiple * problem.ofGather(bucket.uses, decisions.chunked, bucket.byCopyEngine).totalNs();
+    nowNs = std::min(nowNs, scale * space.startNs[first]);
     while (!slots.empty() && nowNs - durationNs < slots.back().endNs) {
       if (nowNs > slots.back().endNs)
         durationNs -= nowNs - slots.back().endNs;
       nowNs = std::min(nowNs, slots.back().startNs);
       slots.pop_back();
     }
-    return nowNs -= durationNs;
-  }
-
-private:
-  std::vector<Interval> slots;
-  double nowNs = std::numeric_limits<double>::infinity();
-};
-
-} // namespace
-
-void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
-                                    size_t end, Decisions &decisions) {
-  LatestStarts starts(space, decisions.reductions);
-  double scale = space.problem.contention.gathers;
-  for (size_t i = decisions.gathers.size(); i-- > begin;) {
-    Decisions::Gathers &bucket = decisions.gathers[i];
-    uint32_t first = space.firstOf(bucket.uses.front());
-    double durationNs =
-        space.problem.ofGather(bucket.uses, decisions.chunked, bucket.byCopyEngine).totalNs();
-    double startNs = starts.place(multiple * durationNs, scale * space.startNs[first]);
+    nowNs -= durationNs;
     if (i < end)
-      bucket.gate = std::min(first, space.positionAt(startNs / scale));
+      bucket.gate = std::min(first, space.positionAt(nowNs / scale));
   }
-}
-
-static std::vector<uint32_t> makeReductionGates(const SearchSpace &space, const Recipe &recipe) {
-  const std::vector<Use> &uses = space.problem.uses;
-  MemoryProfile profile(space, recipe.kept, recipe.chunked);
-  std::vector<uint32_t> gates;
-  uint32_t use = 0; // the next use that is gathered
-  for (const Reduction &reduction : space.problem.reductions) {
-    while (use < uses.size() && (uses[use].first < reduction.ready || recipe.kept[use]))
-      ++use;
-    bool isTight = use < uses.size() && reduction.ready > 0 &&
-                   !profile.fits(reduction.ready - 1, reduction.ready, space.bytesOf(use));
-    bool isPutOff = isTight || !recipe.delay.whereTight;
-    gates.push_back(isPutOff ? space.eventAfter(reduction.ready, recipe.delay.numEvents) : 0);
-  }
-  return gates;
 }
 
 Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
@@ -192,8 +144,6 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
   if (recipe.latest > 0)
     setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);
-  if (recipe.delay.numEvents > 0)
-    decisions.reductionGates = makeReductionGates(space, recipe);
   decisions.shareLane = recipe.shareLane;
   return decisions;
 }

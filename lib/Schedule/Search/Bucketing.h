@@ -1,6 +1,6 @@
 //===- Bucketing.h - Buckets and gates from a recipe --------------*- C++ -*-===//
 //
-// Private to lib/Schedule. The list scheduler's decisions name each collective. A recipe describes
+// The list scheduler's decisions name each collective. A recipe describes
 // such decisions by a few parameters.
 //
 //===----------------------------------------------------------------------===//
@@ -25,14 +25,6 @@ struct Merging {
   double bytes = 0, offset = 0;
 };
 
-/// Delays reductions, so that a gather for which computation would wait runs before them.
-struct Delay {
-  uint32_t numEvents = 0; // events between readiness and the gate (SearchSpace.h)
-  /// Delays a reduction only if the next gather does not fit into memory just before the reduction
-  /// is ready.
-  bool whereTight = false;
-};
-
 struct Recipe {
   std::vector<uint8_t> kept;    // by use
   std::vector<uint8_t> chunked; // by use; empty: none
@@ -43,9 +35,12 @@ struct Recipe {
   /// `latest` times its duration and the lane also runs each reduction when it is ready. 0: no
   /// gates.
   double latest = 0;
-  Delay delay;
   bool shareLane = false;
 };
+
+/// Adds `share` to `sum`. Whether the sum passes a whole number: fractions are rounded
+/// cumulatively, so that of elements with a fraction of 3/4 three in four are taken.
+bool passesWhole(double &sum, double share);
 
 /// The gate of a bucket of these uses: `multiple` times its duration before its first use.
 uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,

@@ -1,17 +1,13 @@
-//===- Evaluator.h - Simulates decisions, keeps the best plans ----*- C++ -*-===//
-//
-// Private to lib/Schedule.
-//
-//===----------------------------------------------------------------------===//
+//===- Evaluator.h - Simulates decisions, and the steps of the search -*- C++ -*-===//
 
 #ifndef FSDP_SCHEDULE_EVALUATOR_H
 #define FSDP_SCHEDULE_EVALUATOR_H
 
+#include "SearchSpace.h"
 #include "fsdp/Schedule/ListSchedule.h"
 #include "fsdp/Schedule/Optimize.h"
 
 #include <limits>
-#include <unordered_map>
 
 namespace fsdp::schedule {
 
@@ -26,7 +22,7 @@ struct EvaluatedDecisions {
   double makespanNs = std::numeric_limits<double>::infinity();
 };
 
-/// Counts simulations, remembers the makespans of decisions, keeps the best plans.
+/// Counts simulations, keeps the best plans.
 class Evaluator {
 public:
   Evaluator(const Problem &problem, const OptimizeOptions &options);
@@ -36,7 +32,7 @@ public:
   /// By use: the launch of its gather in the plan that was simulated last.
   const std::vector<uint32_t> &lastLaunches() const { return launches; }
   /// Considers a plan of another algorithm. The plan must not have buckets of several members.
-  void consider(Plan plan, std::string_view origin);
+  void consider(Plan plan);
 
   /// Whether the bound is met or the budget is spent.
   bool isDone() const { return isWithin(options.targetRatio) || simulations >= limit; }
@@ -66,8 +62,7 @@ private:
 
   const Problem &problem;
   const OptimizeOptions &options;
-  const ListScheduler schedule;
-  std::unordered_map<uint64_t, double> tried; // makespan by hash of decisions; never iterated
+  ListScheduler schedule;
   std::vector<Incumbent> pool;
   EvaluatedDecisions decided;
   std::vector<uint32_t> launches;
@@ -75,6 +70,15 @@ private:
   double boundNs = 0;
   int64_t simulations = 0, limit;
 };
+
+/// Changes one parameter of the recipe at a time (buckets, gates, lanes) and keeps the change if
+/// the makespan falls. Starts from the solution of the LP relaxation. Without a solution it starts
+/// from buckets whose latency is a third of their duration.
+void descendCoordinates(const SearchSpace &space, const LowerBound &bound, Evaluator &evaluator);
+
+/// Local search by simulated annealing (Kirkpatrick et al. 1983): random moves from the best
+/// decisions, at a temperature that falls over the rest of the budget.
+void searchLocally(const SearchSpace &space, uint64_t seed, Evaluator &evaluator);
 
 } // namespace fsdp::schedule
 

@@ -1,8 +1,8 @@
 //===- LocalSearch.cpp - Annealing over explicit decisions ----------------===//
 
 #include "Annealing.h"
+#include "Evaluator.h"
 #include "RandomMove.h"
-#include "Search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,20 +20,18 @@ void fsdp::schedule::searchLocally(const SearchSpace &space, uint64_t seed, Eval
   constexpr double kMany = 12'000, kFirstTemperature = 1e-4, kShare = .15;
   double warmth = std::min(1., double(budget) / kMany);
   Annealing annealing(kFirstTemperature * warmth * current.makespanNs, kShare * warmth);
-  // Decisions that were tried before cost no simulation, so moves need a limit of their own.
+  // Moves that change nothing cost no simulation, so moves need a limit of their own.
   constexpr int64_t kMovesPerSimulation = 4;
   for (int64_t moves = 0; !evaluator.isDone() && moves < kMovesPerSimulation * budget; ++moves) {
     Decisions next = current.decisions;
     if (!RandomMove(space, launches, draws, next).make())
       continue;
-    int64_t before = evaluator.numSimulations();
-    double nextNs = evaluator.evaluate(next);
-    double progress = std::max(double(before - begin) / double(budget),
+    double progress = std::max(double(evaluator.numSimulations() - begin) / double(budget),
                                double(moves) / double(kMovesPerSimulation * budget));
+    double nextNs = evaluator.evaluate(next);
     if (!annealing.accepts(nextNs - current.makespanNs, progress, draws))
       continue;
     current = {std::move(next), nextNs};
-    if (evaluator.numSimulations() > before)
-      launches = evaluator.lastLaunches();
+    launches = evaluator.lastLaunches();
   }
 }

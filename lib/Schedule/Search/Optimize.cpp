@@ -2,8 +2,9 @@
 
 #include "fsdp/Schedule/Optimize.h"
 
-#include "ListSchedule/PutOffWaits.h"
-#include "Search.h"
+#include "Bucketing.h"
+#include "Evaluator.h"
+#include "Model/LiveBytes.h"
 #include "fsdp/Schedule/Policies.h"
 
 #include <algorithm>
@@ -46,8 +47,9 @@ private:
 /// outcome is at least as good as both.
 void Optimizer::tryPolicies() {
   for (Policy policy : {Policy::Asap, Policy::Fsdp2}) {
+    evaluator.setOrigin(getName(policy));
     if (std::optional<Plan> plan = planByPolicy(problem, policy))
-      evaluator.consider(std::move(*plan), getName(policy));
+      evaluator.consider(std::move(*plan));
     evaluator.setOrigin(std::string(getName(policy)) + " through the list scheduler");
     evaluator.evaluate(decideByPolicy(problem, policy));
   }
@@ -77,19 +79,17 @@ void Optimizer::search() {
   }
 }
 
-/// Adds plans that keep as much as fits and launch each collective as early as possible. These
-/// plans depend least on the network.
+/// Adds plans that keep as much as fits or launch each collective as early as possible. These plans
+/// depend least on the network.
 void Optimizer::addRobustVariants() {
   evaluator.setOrigin("robust variant");
   Decisions ungated = evaluator.bestDecisions().decisions;
   for (Decisions::Gathers &bucket : ungated.gathers)
     bucket.gate = 0;
   evaluator.evaluate(ungated);
-  for (const std::vector<uint32_t> &order : orderKeeps(space, bound)) {
-    Recipe recipe;
-    recipe.kept = keptFlags(space, fitKeeps(space, order));
-    evaluator.evaluate(makeDecisions(space, recipe, bound));
-  }
+  Recipe recipe;
+  recipe.kept = fitKeeps(space, orderByGap(space, space.mayKeep));
+  evaluator.evaluate(makeDecisions(space, recipe, bound));
 }
 
 /// The candidates. In each candidate waits are put off, unless this makes it slower.

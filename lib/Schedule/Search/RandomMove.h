@@ -1,6 +1,6 @@
 //===- RandomMove.h - A move of the local search ----------------*- C++ -*-===//
 //
-// Private to lib/Schedule. A move changes one element of the decisions. Since layers are alike, it
+// A move changes one element of the decisions. Since layers are alike, it
 // may instead change a stretch of elements: all of them, or every second, third or fourth.
 //
 //===----------------------------------------------------------------------===//

@@ -2,7 +2,7 @@
 
 #include "SearchSpace.h"
 
-#include "Model/Chunks.h"
+#include "Model/LiveBytes.h"
 
 #include <algorithm>
 
@@ -89,18 +89,18 @@ void MemoryProfile::add(uint32_t begin, uint32_t end, int64_t more) {
     bytes[i] += more;
 }
 
-std::vector<uint32_t> fsdp::schedule::fitKeeps(const SearchSpace &space,
-                                               std::span<const uint32_t> order) {
+std::vector<uint8_t> fsdp::schedule::fitKeeps(const SearchSpace &space,
+                                              std::span<const uint32_t> order) {
   MemoryProfile profile(space, space.alwaysKept, {});
-  std::vector<uint32_t> taken;
+  std::vector<uint8_t> kept = space.alwaysKept;
   for (uint32_t use : order) {
     uint32_t begin = space.gapBegin(use), end = space.firstOf(use);
     if (!profile.fits(begin, end, space.bytesOf(use)))
       continue;
     profile.add(begin, end, space.bytesOf(use));
-    taken.push_back(use);
+    kept[use] = 1;
   }
-  return taken;
+  return kept;
 }
 
 std::vector<uint8_t> fsdp::schedule::fitChunks(const SearchSpace &space,
@@ -118,25 +118,9 @@ std::vector<uint8_t> fsdp::schedule::fitChunks(const SearchSpace &space,
   return chunked;
 }
 
-std::vector<std::vector<uint32_t>> fsdp::schedule::orderKeeps(const SearchSpace &space,
-                                                              const LowerBound &bound) {
-  auto byKey = [&](auto key) {
-    std::vector<uint32_t> order = space.mayKeep;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-    return order;
-  };
-  std::vector<std::vector<uint32_t>> orders;
-  orders.push_back(byKey([&](uint32_t use) { return space.gapNs(use); }));
-  if (!bound.kept.empty())
-    orders.push_back(byKey([&](uint32_t use) { return -bound.kept[use]; }));
-  return orders;
-}
-
-std::vector<uint8_t> fsdp::schedule::keptFlags(const SearchSpace &space,
-                                               std::span<const uint32_t> uses) {
-  std::vector<uint8_t> kept = space.alwaysKept;
-  for (uint32_t use : uses)
-    kept[use] = 1;
-  return kept;
+std::vector<uint32_t> fsdp::schedule::orderByGap(const SearchSpace &space,
+                                                 std::vector<uint32_t> uses) {
+  std::stable_sort(uses.begin(), uses.end(),
+                   [&](uint32_t a, uint32_t b) { return space.gapNs(a) < space.gapNs(b); });
+  return uses;
 }

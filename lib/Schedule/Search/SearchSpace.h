@@ -1,9 +1,4 @@
 //===- SearchSpace.h - Facts about a problem for the search -------*- C++ -*-===//
-//
-// Private to lib/Schedule. Facts about a problem that every part of `auto` uses, and the memory
-// that the unavoidable bytes leave free.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_SCHEDULE_SEARCHSPACE_H
 #define FSDP_SCHEDULE_SEARCHSPACE_H
@@ -68,21 +63,17 @@ private:
   std::vector<int64_t> bytes; // by segment
 };
 
-/// Keeps uses in this order and skips each use that does not fit the cap. Returns the uses that are
-/// kept, without the uses that are always kept.
-std::vector<uint32_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
+/// Keeps uses in this order beside those that are always kept, and skips each use that does not fit
+/// the cap. Returns flags by use.
+std::vector<uint8_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
 
 /// Gathers uses from chunks in this order, as far as the chunks fit the cap beside the kept copies.
 /// Returns flags by use; empty: none.
 std::vector<uint8_t> fitChunks(const SearchSpace &space, std::span<const uint8_t> kept,
                                std::span<const uint32_t> order);
 
-/// Orders in which to try to keep uses: by the time between uses, and by the solution of the LP
-/// relaxation if `bound` has one.
-std::vector<std::vector<uint32_t>> orderKeeps(const SearchSpace &space, const LowerBound &bound);
-
-/// Flags by use for a list of kept uses.
-std::vector<uint8_t> keptFlags(const SearchSpace &space, std::span<const uint32_t> uses);
+/// The uses in ascending order of the time since the group's previous use.
+std::vector<uint32_t> orderByGap(const SearchSpace &space, std::vector<uint32_t> uses);
 
 } // namespace fsdp::schedule
 

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Draws.h"
-#include "Model/Chunks.h"
+#include "Model/LiveBytes.h"
 #include "Replay.h"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include "fsdp/Schedule/Simulate.h"
 
-#include "Model/Chunks.h"
+#include "Model/LiveBytes.h"
 #include "Replay.h"
 
 using namespace fsdp::schedule;
