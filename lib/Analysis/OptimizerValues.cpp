@@ -2,35 +2,16 @@
 
 #include "fsdp/Analysis/OptimizerValues.h"
 
+#include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/OptimizerOptions.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-static void take(std::optional<APFloat> value, double &target) {
-  if (value)
-    target = value->convertToDouble();
-}
-
-static void takeBetas(std::optional<ArrayRef<double>> betas, OptimizerValues &values) {
-  if (betas) {
-    values.beta1 = (*betas)[0];
-    values.beta2 = (*betas)[1];
-  }
-}
-
-static OptimizerValues getValuesOf(OptimizerOp optimizer) {
-  OptimizerValues values{.kind = optimizer.getKind(),
-                         .nesterov = optimizer.getNesterov(),
-                         .amsgrad = optimizer.getAmsgrad(),
-                         .maximize = optimizer.getMaximize()};
-  take(optimizer.getLr(), values.lr);
-  take(optimizer.getWeightDecay(), values.weightDecay);
-  take(optimizer.getMomentum(), values.momentum);
-  take(optimizer.getDampening(), values.dampening);
-  take(optimizer.getEps(), values.eps);
-  takeBetas(optimizer.getBetas(), values);
-  return values;
+static void take(const OptimizerOptions &options, fsdp_optimizer &values) {
+  for (const auto &[name, numbers] : options)
+    for (auto [index, number] : llvm::enumerate(numbers))
+      plan::findOption(name)->setValue(values, number, index);
 }
 
 FailureOr<OptimizerTable> OptimizerTable::build(ModuleOp module) {
@@ -40,12 +21,16 @@ FailureOr<OptimizerTable> OptimizerTable::build(ModuleOp module) {
            << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
   OptimizerOp optimizer = *optimizers.begin();
   OptimizerTable table;
-  table.values.push_back(getValuesOf(optimizer));
+  if (std::optional<std::string> problem = explainTarget(optimizer.getKind(), getTarget(module)))
+    return optimizer.emitError() << *problem;
+  fsdp_optimizer shared{};
+  shared.kind = static_cast<uint32_t>(optimizer.getKind());
+  take(readOptions(optimizer), shared);
+  table.values.push_back(shared);
   DenseMap<StringAttr, OptimizerGroupOp> groupOf;
   for (auto group : module.getOps<OptimizerGroupOp>()) {
-    if (std::optional<StringRef> name =
-            findForeignOption(optimizer.getKind(), {{"betas", group.getBetas().has_value()},
-                                                    {"eps", group.getEps().has_value()}})) {
+    OptimizerOptions own = readOptions(group);
+    if (std::optional<StringRef> name = findForeignOption(optimizer.getKind(), own)) {
       InFlightDiagnostic diag = group.emitError("the group has ")
                                 << *name << ", which "
                                 << stringifyOptimizerKind(optimizer.getKind()) << " has not";
@@ -62,12 +47,10 @@ FailureOr<OptimizerTable> OptimizerTable::build(ModuleOp module) {
       }
       table.indexOf[param.getAttr()] = table.values.size();
     }
-    OptimizerValues values = table.values.front();
-    take(group.getLr(), values.lr);
-    take(group.getWeightDecay(), values.weightDecay);
-    take(group.getEps(), values.eps);
-    takeBetas(group.getBetas(), values);
-    values.hasOwnLr = group.getLr().has_value();
+    fsdp_optimizer values = shared;
+    take(own, values);
+    if (group.getLr())
+      values.options |= FSDP_OWN_LR;
     table.values.push_back(values);
   }
   return table;

@@ -143,11 +143,30 @@ static void checkValue(IO &io, StringRef name, std::optional<double> value,
       fail(io, name + " " + *problem);
 }
 
-static void checkBetas(IO &io, StringRef what, const std::optional<std::vector<double>> &betas) {
-  if (betas && betas->size() != 2)
-    fail(io, what + " has " + Twine(betas->size()) + " betas, expected 2");
-  for (double beta : betas.value_or(std::vector<double>()))
-    checkValue(io, "betas", beta, checkBeta);
+/// Reads an option of the optimizer, which may be absent.
+static void mapOption(IO &io, const plan::OptimizerOption &option, OptimizerOptions &options) {
+  std::string name(option.name);
+  std::optional<bool> flag;
+  std::optional<double> number;
+  std::optional<std::vector<double>> numbers;
+  if (option.isFlag())
+    io.mapOptional(name.c_str(), flag);
+  else if (option.numValues() == 1)
+    io.mapOptional(name.c_str(), number);
+  else
+    io.mapOptional(name.c_str(), numbers);
+  if (flag)
+    options[name] = {*flag ? 1.0 : 0.0};
+  else if (number)
+    options[name] = {*number};
+  else if (numbers)
+    options[name].assign(numbers->begin(), numbers->end());
+}
+
+/// Diagnoses a value of an optimizer that torch would refuse.
+static void checkOptions(IO &io, const OptimizerOptions &options) {
+  if (std::optional<WrongOption> wrong = findWrongOption(options))
+    fail(io, wrong->name + " " + wrong->problem);
 }
 
 template <> struct MappingTraits<OptimizerRule> {
@@ -156,12 +175,13 @@ template <> struct MappingTraits<OptimizerRule> {
     std::optional<std::vector<std::string>> parameters;
     io.mapOptional("parameters", parameters);
     io.mapOptional("max_dims", rule.maxDims);
-    io.mapOptional("lr", rule.lr);
-    io.mapOptional("weight_decay", rule.weightDecay);
-    io.mapOptional("betas", rule.betas);
-    io.mapOptional("eps", rule.eps);
-    for (StringRef key :
-         {"momentum", "dampening", "nesterov", "amsgrad", "maximize", "state_dtype"})
+    std::vector<StringRef> ofAll = {"state_dtype"};
+    for (const plan::OptimizerOption &option : plan::kOptimizerOptions)
+      if (option.isOfGroups)
+        mapOption(io, option, rule.options);
+      else
+        ofAll.push_back(option.name);
+    for (StringRef key : ofAll)
       if (is_contained(io.keys(), key)) {
         fail(io, key + " is of the whole optimizer, not of a group of it");
         return;
@@ -171,10 +191,7 @@ template <> struct MappingTraits<OptimizerRule> {
       fail(io, "a group of the optimizer has 'parameters' or 'max_dims'");
     if (rule.maxDims && *rule.maxDims < 0)
       fail(io, "max_dims is " + Twine(*rule.maxDims) + ", expected 0 or more");
-    checkValue(io, "lr", rule.lr);
-    checkValue(io, "weight_decay", rule.weightDecay);
-    checkBetas(io, "a group of the optimizer", rule.betas);
-    checkValue(io, "eps", rule.eps);
+    checkOptions(io, rule.options);
   }
 };
 
@@ -182,15 +199,8 @@ template <> struct MappingTraits<OptimizerOverrides> {
   static void mapping(IO &io, OptimizerOverrides &optimizer) {
     optimizer.place = getPlace(io);
     io.mapOptional("name", optimizer.kind);
-    io.mapOptional("lr", optimizer.lr);
-    io.mapOptional("weight_decay", optimizer.weightDecay);
-    io.mapOptional("momentum", optimizer.momentum);
-    io.mapOptional("dampening", optimizer.dampening);
-    io.mapOptional("nesterov", optimizer.nesterov);
-    io.mapOptional("betas", optimizer.betas);
-    io.mapOptional("eps", optimizer.eps);
-    io.mapOptional("amsgrad", optimizer.amsgrad);
-    io.mapOptional("maximize", optimizer.maximize);
+    for (const plan::OptimizerOption &option : plan::kOptimizerOptions)
+      mapOption(io, option, optimizer.options);
     io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
     io.mapOptional("clip_norm_type", optimizer.clipNormType);
     std::optional<ReadStateDtypes> stateDtype;
@@ -199,12 +209,7 @@ template <> struct MappingTraits<OptimizerOverrides> {
       optimizer.stateDtype =
           stateDtype->all ? StateDtypes{{"", stateDtype->all->word}} : stateDtype->names.dtypes;
     io.mapOptional("groups", optimizer.groups);
-    checkValue(io, "lr", optimizer.lr);
-    checkValue(io, "weight_decay", optimizer.weightDecay);
-    checkValue(io, "momentum", optimizer.momentum);
-    checkValue(io, "dampening", optimizer.dampening);
-    checkBetas(io, "optimizer", optimizer.betas);
-    checkValue(io, "eps", optimizer.eps);
+    checkOptions(io, optimizer.options);
     checkValue(io, "clip_grad_norm", optimizer.clipGradNorm, checkClipGradNorm);
   }
 };

@@ -137,7 +137,7 @@ template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> 
 inline Expected<OptimizerKind> parseOptimizerKind(StringRef text) {
   if (std::optional<OptimizerKind> kind = symbolizeOptimizerKind(text))
     return *kind;
-  return createStringError("optimizer name is '" + text + "', expected sgd, adam or adamw");
+  return createStringError("optimizer name is '" + text + "', expected " + plan::listOptimizers());
 }
 template <> struct ScalarTraits<OptimizerKind> : WordTraits<OptimizerKind, parseOptimizerKind> {};
 

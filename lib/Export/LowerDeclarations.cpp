@@ -7,31 +7,6 @@
 using namespace mlir;
 using namespace fsdp;
 
-static fsdp_optimizer lowerOptimizer(const OptimizerValues &values) {
-  fsdp_optimizer lowered = {};
-  switch (values.kind) {
-  case OptimizerKind::SGD:
-    lowered.kind = FSDP_SGD;
-    break;
-  case OptimizerKind::Adam:
-    lowered.kind = FSDP_ADAM;
-    break;
-  case OptimizerKind::AdamW:
-    lowered.kind = FSDP_ADAMW;
-    break;
-  }
-  lowered.options = (values.nesterov ? FSDP_NESTEROV : 0) | (values.amsgrad ? FSDP_AMSGRAD : 0) |
-                    (values.maximize ? FSDP_MAXIMIZE : 0) | (values.hasOwnLr ? FSDP_OWN_LR : 0);
-  lowered.lr = values.lr;
-  lowered.weight_decay = values.weightDecay;
-  lowered.momentum = values.momentum;
-  lowered.beta1 = values.beta1;
-  lowered.beta2 = values.beta2;
-  lowered.eps = values.eps;
-  lowered.dampening = values.dampening;
-  return lowered;
-}
-
 LogicalResult Lowering::countModelFlops() {
   fsdp_plan &header = builder.tables.header;
   step.walk([&](aten::CallOp call) { header.model_flops += cost::countWork(call).flops; });
@@ -93,9 +68,8 @@ LogicalResult Lowering::lowerHeader() {
   FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
   if (failed(optimizers))
     return failure();
-  header.optimizer = lowerOptimizer(optimizers->getValues().front());
-  for (const OptimizerValues &values : optimizers->getValues().drop_front())
-    builder.tables.optimizerGroups.push_back(lowerOptimizer(values));
+  header.optimizer = optimizers->getValues().front();
+  llvm::append_range(builder.tables.optimizerGroups, optimizers->getValues().drop_front());
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   if (optimizer.getClipGradNorm() && !isEvaluation) {
     header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();

@@ -1,6 +1,7 @@
 //===- PrintPlan.cpp - A plan as text -------------------------------------===//
 
 #include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -97,21 +98,20 @@ private:
 } // namespace
 
 void Printer::printOptimizer(const fsdp_optimizer &optimizer) {
-  static constexpr const char *names[] = {"sgd", "adam", "adamw"};
-  os << names[optimizer.kind] << " lr " << optimizer.lr << " weight_decay "
-     << optimizer.weight_decay;
-  if (optimizer.kind == FSDP_SGD)
-    os << " momentum " << optimizer.momentum;
-  else
-    os << " betas [" << optimizer.beta1 << ", " << optimizer.beta2 << "] eps " << optimizer.eps;
-  if (optimizer.dampening != 0)
-    os << " dampening " << optimizer.dampening;
-  for (auto [option, name] : {std::pair(FSDP_NESTEROV, " nesterov"),
-                              {FSDP_AMSGRAD, " amsgrad"},
-                              {FSDP_MAXIMIZE, " maximize"},
-                              {FSDP_OWN_LR, " own_lr"}})
-    if (optimizer.options & option)
-      os << name;
+  const fsdp::plan::OptimizerKind &kind = fsdp::plan::kindOf(optimizer);
+  os << StringRef(kind.name);
+  for (const fsdp::plan::OptimizerOption &option : fsdp::plan::kOptimizerOptions) {
+    const double value = option.valueOf(optimizer);
+    if (!fsdp::plan::findDefault(kind, option.name) || (option.isOptional && value == 0))
+      continue;
+    os << ' ' << StringRef(option.name);
+    if (option.numValues() == 2)
+      os << " [" << value << ", " << option.valueOf(optimizer, 1) << ']';
+    else if (!option.isFlag())
+      os << ' ' << value;
+  }
+  if (optimizer.options & FSDP_OWN_LR)
+    os << " own_lr";
 }
 
 void Printer::printClipping() {

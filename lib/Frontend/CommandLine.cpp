@@ -5,11 +5,66 @@
 #include "fsdp/Frontend/OperatorLibraries.h"
 #include "fsdp/IR/OutputFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 
 #include <CLI/CLI.hpp>
 
+#include <map>
+
 using namespace fsdp;
 using namespace fsdp::frontend;
+
+/// The optimizers that have an option, with its defaults: "of sgd and rmsprop (0)". The default
+/// that most of them have is first, without their names.
+static std::string describeDefaults(const plan::OptimizerOption &option) {
+  std::vector<std::string_view> kinds;
+  std::map<std::string, std::vector<std::string_view>> kindsOf; // by default
+  for (const plan::OptimizerKind &kind : plan::kOptimizerKinds)
+    if (const plan::OptimizerDefault *known = plan::findDefault(kind, option.name)) {
+      std::string value;
+      llvm::raw_string_ostream(value) << llvm::format("%g", known->values[0]);
+      if (option.numValues() == 2)
+        llvm::raw_string_ostream(value) << llvm::format(",%g", known->values[1]);
+      kinds.push_back(kind.name);
+      kindsOf[value].push_back(kind.name);
+    }
+  std::string text;
+  if (kinds.size() < plan::kOptimizerKinds.size())
+    text = ", of " + llvm::join(kinds, ", ");
+  if (option.isFlag())
+    return text;
+  auto common = llvm::max_element(
+      kindsOf, [](const auto &a, const auto &b) { return a.second.size() < b.second.size(); });
+  text += " (" + common->first;
+  for (const auto &[value, those] : kindsOf)
+    if (value != common->first)
+      text += "; " + llvm::join(those, ", ") + ": " + value;
+  return text + ")";
+}
+
+/// Adds the flag `--weight-decay` for the option `weight_decay`.
+static void addOptimizerFlag(CLI::App &app, const plan::OptimizerOption &option,
+                             OptimizerOptions &options) {
+  std::string name(option.name);
+  std::string flag = "--" + name;
+  llvm::replace(flag, '_', '-');
+  std::string help = option.help + describeDefaults(option);
+  if (option.isFlag())
+    app.add_flag_function(flag, [&options, name](int64_t) { options[name] = {1}; }, help);
+  else if (option.numValues() == 2)
+    app.add_option_function<std::vector<double>>(
+           flag,
+           [&options, name](const std::vector<double> &values) {
+             options[name].assign(values.begin(), values.end());
+           },
+           help)
+        ->delimiter(',')
+        ->expected(2);
+  else
+    app.add_option_function<double>(
+        flag, [&options, name](double value) { options[name] = {value}; }, help);
+}
 
 void CaptureFlags::addTo(CLI::App &app) {
   app.add_option("MODEL", model, "TorchScript file (torch.jit), or .pt2 (torch.export.save)")
@@ -27,21 +82,16 @@ void CaptureFlags::addTo(CLI::App &app) {
       ->check(CLI::ExistingFile);
   app.add_option("--method", method, "entry method: takes the batch, returns the scalar loss")
       ->capture_default_str();
+  std::vector<std::string> kinds;
+  for (const plan::OptimizerKind &kind : plan::kOptimizerKinds)
+    kinds.emplace_back(kind.name);
   app.add_option("--optimizer", optimizer,
-                 "sgd, adam or adamw (the optimizer in fsdpc.export's file, else adamw); if it "
-                 "differs from the file's, the file's optimizer options do not apply")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
-  app.add_option("--lr", lr, "learning rate (1e-3)");
-  app.add_option("--weight-decay", weightDecay, "weight decay (0; adamw: 1e-2)");
-  app.add_option("--momentum", momentum, "momentum of sgd (0)");
-  app.add_option("--dampening", dampening, "dampening of sgd's momentum (0)");
-  app.add_flag("--nesterov", nesterov, "Nesterov momentum, of sgd");
-  app.add_option("--betas", betas, "A,B: betas of adam and adamw (0.9,0.999)")
-      ->delimiter(',')
-      ->expected(2);
-  app.add_option("--eps", eps, "eps of adam and adamw (1e-8)");
-  app.add_flag("--amsgrad", amsgrad, "AMSGrad, of adam and adamw");
-  app.add_flag("--maximize", maximize, "maximize the loss instead of minimizing it");
+                 plan::listOptimizers() +
+                     " (the optimizer in fsdpc.export's file, else adamw); if it differs from the "
+                     "file's, the file's optimizer options do not apply")
+      ->check(CLI::IsMember(kinds));
+  for (const plan::OptimizerOption &option : plan::kOptimizerOptions)
+    addOptimizerFlag(app, option, optimizerOptions);
   app.add_option("--optimizer-state-dtype", stateDtype,
                  "dtype of the optimizer's state, float32 or bfloat16, or of single states, as "
                  "exp_avg=bfloat16,exp_avg_sq=float32 (the parameters'); updates compute in fp32");
@@ -112,14 +162,7 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
     return specs.takeError();
   options.inputs = std::move(*specs);
   options.optimizer.kind = symbolizeOptimizerKind(optimizer);
-  options.optimizer.lr = lr;
-  options.optimizer.weightDecay = weightDecay;
-  options.optimizer.momentum = momentum;
-  options.optimizer.dampening = dampening;
-  options.optimizer.eps = eps;
-  options.optimizer.nesterov = nesterov;
-  options.optimizer.amsgrad = amsgrad;
-  options.optimizer.maximize = maximize;
+  options.optimizer.options = optimizerOptions;
   if (!stateDtype.empty()) {
     llvm::Expected<StateDtypes> dtypes = parseStateDtypes(stateDtype);
     if (!dtypes)
@@ -128,10 +171,6 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   }
   options.optimizer.clipGradNorm = clipGradNorm;
   options.optimizer.clipNormType = symbolizeNormType(clipNormType).value_or(NormType::Two);
-  if (!betas.empty()) {
-    options.optimizer.beta1 = betas[0];
-    options.optimizer.beta2 = betas[1];
-  }
   return options;
 }
 

@@ -12,19 +12,21 @@ using namespace fsdp;
 using namespace fsdp::frontend;
 using nlohmann::json;
 
-static void read(const json &text, const char *name, std::optional<double> &value) {
-  if (auto found = text.find(name); found != text.end())
-    value = found->get<double>();
-}
-
-template <typename Spec> static void readShared(const json &text, Spec &spec) {
-  read(text, "lr", spec.lr);
-  read(text, "weight_decay", spec.weightDecay);
-  read(text, "eps", spec.eps);
-  if (auto betas = text.find("betas"); betas != text.end()) {
-    spec.beta1 = betas->at(0).template get<double>();
-    spec.beta2 = betas->at(1).template get<double>();
+/// The options among the fields of an optimizer or of a group of it.
+static OptimizerOptions parseOptions(const json &text) {
+  OptimizerOptions options;
+  for (const plan::OptimizerOption &option : plan::kOptimizerOptions) {
+    auto found = text.find(option.name);
+    if (found == text.end())
+      continue;
+    llvm::SmallVector<double, 2> &values = options[std::string(option.name)];
+    if (found->is_array())
+      for (const json &number : *found)
+        values.push_back(number.get<double>());
+    else
+      values.push_back(option.isFlag() ? found->get<bool>() : found->get<double>());
   }
+  return options;
 }
 
 OptimizerSpec fsdp::frontend::parseOptimizer(const json &text) {
@@ -32,18 +34,12 @@ OptimizerSpec fsdp::frontend::parseOptimizer(const json &text) {
   auto name = text.at("name").get<std::string>();
   spec.kind = symbolizeOptimizerKind(name);
   if (!spec.kind)
-    throw CaptureError("the file's optimizer is '" + name + "', expected sgd, adam or adamw");
-  readShared(text, spec);
-  read(text, "momentum", spec.momentum);
-  read(text, "dampening", spec.dampening);
-  spec.nesterov = text.value("nesterov", false);
-  spec.amsgrad = text.value("amsgrad", false);
-  spec.maximize = text.value("maximize", false);
-  for (const json &group : text.value("groups", json::array())) {
-    OptimizerGroupSpec &own = spec.groups.emplace_back();
-    own.parameters = group.at("parameters").get<std::vector<std::string>>();
-    readShared(group, own);
-  }
+    throw CaptureError("the file's optimizer is '" + name + "', expected " +
+                       plan::listOptimizers());
+  spec.options = parseOptions(text);
+  for (const json &group : text.value("groups", json::array()))
+    spec.groups.push_back(
+        {group.at("parameters").get<std::vector<std::string>>(), parseOptions(group)});
   return spec;
 }
 
@@ -51,33 +47,25 @@ void fsdp::frontend::checkOptimizer(const OptimizerSpec &spec) {
   if (!spec.kind)
     return;
   std::string kind = stringifyOptimizerKind(*spec.kind).str();
-  if (std::optional<llvm::StringRef> name =
-          findForeignOption(*spec.kind, {{"momentum", spec.momentum.has_value()},
-                                         {"dampening", spec.dampening.has_value()},
-                                         {"nesterov", spec.nesterov},
-                                         {"betas", spec.beta1 || spec.beta2},
-                                         {"eps", spec.eps.has_value()},
-                                         {"amsgrad", spec.amsgrad}}))
-    throw CaptureError("optimizer '" + kind + "' has no " + name->str());
-  auto check = [&](const char *name, std::optional<double> value,
-                   std::optional<std::string> (*checkOne)(double) = checkHyperParameter) {
-    if (value)
-      if (std::optional<std::string> problem = checkOne(*value))
-        throw CaptureError("optimizer '" + kind + "': " + name + " " + *problem);
+  auto check = [&](const OptimizerOptions &options) {
+    if (std::optional<llvm::StringRef> name = findForeignOption(*spec.kind, options))
+      throw CaptureError("optimizer '" + kind + "' has no " + name->str());
+    if (std::optional<WrongOption> wrong = findWrongOption(options))
+      throw CaptureError("optimizer '" + kind + "': " + wrong->name.str() + " " + wrong->problem);
   };
-  auto checkShared = [&](const auto &values) {
-    check("lr", values.lr);
-    check("weight-decay", values.weightDecay);
-    check("eps", values.eps);
-    check("the first of betas", values.beta1, checkBeta);
-    check("the second of betas", values.beta2, checkBeta);
-  };
-  checkShared(spec);
-  check("momentum", spec.momentum);
-  check("dampening", spec.dampening);
-  check("clip-grad-norm", spec.clipGradNorm, checkClipGradNorm);
+  check(spec.options);
+  if (spec.clipGradNorm)
+    if (std::optional<std::string> problem = checkClipGradNorm(*spec.clipGradNorm))
+      throw CaptureError("optimizer '" + kind + "': clip-grad-norm " + *problem);
   for (const OptimizerGroupSpec &group : spec.groups)
-    checkShared(group);
+    check(group.options);
+}
+
+void fsdp::frontend::checkTarget(const OptimizerSpec &spec, Target target) {
+  if (!spec.kind)
+    return;
+  if (std::optional<std::string> problem = explainTarget(*spec.kind, target))
+    throw CaptureError(*problem);
 }
 
 OptimizerSpec fsdp::frontend::chooseOptimizer(const OptimizerSpec &asked,
@@ -85,27 +73,13 @@ OptimizerSpec fsdp::frontend::chooseOptimizer(const OptimizerSpec &asked,
   OptimizerSpec chosen = asked;
   if (ofFile && asked.kind.value_or(*ofFile->kind) == *ofFile->kind) {
     chosen.kind = ofFile->kind;
-    auto otherwise = [](std::optional<double> &value, const std::optional<double> &stored) {
-      if (!value)
-        value = stored;
-    };
-    otherwise(chosen.lr, ofFile->lr);
-    otherwise(chosen.weightDecay, ofFile->weightDecay);
-    otherwise(chosen.momentum, ofFile->momentum);
-    otherwise(chosen.dampening, ofFile->dampening);
-    otherwise(chosen.beta1, ofFile->beta1);
-    otherwise(chosen.beta2, ofFile->beta2);
-    otherwise(chosen.eps, ofFile->eps);
-    chosen.nesterov |= ofFile->nesterov;
-    chosen.amsgrad |= ofFile->amsgrad;
-    chosen.maximize |= ofFile->maximize;
+    chosen.options.insert(ofFile->options.begin(), ofFile->options.end());
     chosen.groups = ofFile->groups;
   }
   if (!chosen.kind)
     chosen.kind = OptimizerKind::AdamW;
   checkOptimizer(chosen);
-  if (auto problem =
-          checkNesterov(chosen.nesterov, chosen.momentum.value_or(0), chosen.dampening.value_or(0)))
+  if (auto problem = checkNesterov(chosen.options))
     throw CaptureError("optimizer '" + stringifyOptimizerKind(*chosen.kind).str() +
                        "': " + *problem);
   return chosen;

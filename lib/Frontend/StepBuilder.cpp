@@ -123,39 +123,22 @@ void StepBuilder::declareTensors() {
 }
 
 void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
-  bool isSgd = spec.kind == OptimizerKind::SGD;
-  double weightDecay = spec.kind == OptimizerKind::AdamW ? 1e-2 : 0.0;
-  auto real = [&](std::optional<double> value) {
-    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
-  };
-  auto getBetas = [&](double beta1, double beta2) {
-    return builder.getDenseF64ArrayAttr({beta1, beta2});
-  };
-  auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
-  double beta1 = spec.beta1.value_or(0.9), beta2 = spec.beta2.value_or(0.999);
-  bool isDamped = spec.dampening.value_or(0) != 0;
   llvm::Expected<DictionaryAttr> stateDtype =
-      makeStateDtype(spec.stateDtypes, *spec.kind,
-                     getStateNames(*spec.kind, spec.momentum.value_or(0) != 0, spec.amsgrad),
+      makeStateDtype(spec.stateDtypes, *spec.kind, getStateNames(*spec.kind, spec.options),
                      cast<ModuleOp>(builder.getInsertionBlock()->getParentOp()));
   if (!stateDtype)
     throw CaptureError("optimizer-state-dtype: " + llvm::toString(stateDtype.takeError()));
-  OptimizerOp::create(builder, *spec.kind, real(spec.lr.value_or(1e-3)),
-                      real(spec.weightDecay.value_or(weightDecay)),
-                      isSgd ? real(spec.momentum.value_or(0)) : FloatAttr(),
-                      isDamped ? real(spec.dampening) : FloatAttr(),
-                      isSgd ? DenseF64ArrayAttr() : getBetas(beta1, beta2),
-                      isSgd ? FloatAttr() : real(spec.eps.value_or(1e-8)), flag(spec.nesterov),
-                      flag(spec.amsgrad), flag(spec.maximize), real(spec.clipGradNorm),
-                      spec.clipNormType, *stateDtype);
+  FloatAttr clipGradNorm;
+  if (spec.clipGradNorm)
+    clipGradNorm = builder.getF64FloatAttr(*spec.clipGradNorm);
+  OptimizerOp optimizer = createOptimizer(builder, builder.getLoc(), *spec.kind, spec.options,
+                                          clipGradNorm, spec.clipNormType);
+  if (*stateDtype)
+    optimizer.setStateDtypeAttr(*stateDtype);
   for (const OptimizerGroupSpec &group : spec.groups) {
-    DenseF64ArrayAttr betas;
-    if (group.beta1)
-      betas = getBetas(*group.beta1, *group.beta2);
     SmallVector<Attribute> members = llvm::map_to_vector(
         group.parameters, [&](const std::string &name) { return Attribute(getParam(name)); });
-    OptimizerGroupOp::create(builder, builder.getArrayAttr(members), real(group.lr),
-                             real(group.weightDecay), betas, real(group.eps));
+    createOptimizerGroup(builder, builder.getLoc(), members, group.options);
   }
 }
 

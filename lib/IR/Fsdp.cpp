@@ -47,14 +47,9 @@ static LogicalResult verifyValue(Operation *op, StringRef name, std::optional<do
   return success();
 }
 
-static LogicalResult verifyBetas(Operation *op, std::optional<ArrayRef<double>> betas) {
-  if (!betas)
-    return success();
-  if (betas->size() != 2)
-    return op->emitOpError("has ") << betas->size() << " betas, expected 2";
-  for (double beta : *betas)
-    if (failed(verifyValue(op, "betas", beta, checkBeta)))
-      return failure();
+static LogicalResult verifyOptions(Operation *op) {
+  if (std::optional<WrongOption> wrong = findWrongOption(readOptions(op)))
+    return op->emitOpError("'") << wrong->name << "' " << wrong->problem;
   return success();
 }
 
@@ -75,44 +70,26 @@ static LogicalResult verifyStateDtype(OptimizerOp op) {
 
 LogicalResult OptimizerOp::verify() {
   StringRef kind = stringifyOptimizerKind(getKind());
-  const GivenOption options[] = {{"momentum", getMomentum().has_value()},
-                                 {"betas", getBetas().has_value()},
-                                 {"eps", getEps().has_value()},
-                                 {"amsgrad", getAmsgrad()},
-                                 {"nesterov", getNesterov()},
-                                 {"dampening", getDampening().has_value()}};
-  for (auto [name, isGiven] : ArrayRef(options).take_front(3)) // the others are optional
-    if (!isGiven && hasOption(getKind(), name))
-      return emitOpError("'") << kind << "' needs '" << name << "'";
+  OptimizerOptions options = readOptions(*this);
+  for (const plan::OptimizerDefault &known : plan::defaultsOf(getKindEntry(getKind())))
+    if (!plan::findOption(known.option)->isOptional && !options.contains(known.option))
+      return emitOpError("'") << kind << "' needs '" << StringRef(known.option) << "'";
   if (std::optional<StringRef> name = findForeignOption(getKind(), options))
     return emitOpError("'") << kind << "' has no '" << *name << "'";
-  if (std::optional<std::string> problem =
-          checkNesterov(getNesterov(), getDouble(getMomentum()).value_or(0),
-                        getDouble(getDampening()).value_or(0)))
+  if (std::optional<std::string> problem = checkNesterov(options))
     return emitOpError() << *problem;
   if (getClipNormType() != NormType::Two && !getClipGradNorm())
     return emitOpError("has 'clip_norm_type' ")
            << stringifyNormType(getClipNormType()) << " but no 'clip_grad_norm' to clip to";
-  auto checkReal = [&](StringRef name, std::optional<APFloat> value) {
-    return succeeded(verifyValue(*this, name, getDouble(value), checkHyperParameter));
-  };
-  if (failed(verifyStateDtype(*this)))
+  if (failed(verifyStateDtype(*this)) || failed(verifyOptions(*this)))
     return failure();
-  return success(checkReal("lr", getLr()) && checkReal("weight_decay", getWeightDecay()) &&
-                 checkReal("momentum", getMomentum()) && checkReal("dampening", getDampening()) &&
-                 succeeded(verifyBetas(*this, getBetas())) && checkReal("eps", getEps()) &&
-                 succeeded(verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()),
-                                       checkClipGradNorm)));
+  return verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()), checkClipGradNorm);
 }
 
 LogicalResult OptimizerGroupOp::verify() {
   if (getParams().empty())
     return emitOpError("has no parameters");
-  auto check = [&](StringRef name, std::optional<APFloat> value) {
-    return succeeded(verifyValue(*this, name, getDouble(value), checkHyperParameter));
-  };
-  return success(check("lr", getLr()) && check("weight_decay", getWeightDecay()) &&
-                 succeeded(verifyBetas(*this, getBetas())) && check("eps", getEps()));
+  return verifyOptions(*this);
 }
 
 LogicalResult OptimizerGroupOp::verifySymbolUses(SymbolTableCollection &tables) {

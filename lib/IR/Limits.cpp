@@ -72,10 +72,16 @@ std::optional<std::string> fsdp::checkNesterov(bool nesterov, double momentum, d
                       : describe(momentum, "more than 0 with nesterov").insert(0, "momentum ");
 }
 
-std::optional<std::string> fsdp::checkBeta(double value) {
+std::optional<std::string> fsdp::checkBelowOne(double value) {
   if (value >= 0 && value < 1)
     return std::nullopt;
   return describe(value, "at least 0 and less than 1");
+}
+
+std::optional<std::string> fsdp::checkUpToOne(double value) {
+  if (value >= 0 && value <= 1)
+    return std::nullopt;
+  return describe(value, "at least 0 and at most 1");
 }
 
 std::optional<std::string> fsdp::checkClipGradNorm(double norm) {

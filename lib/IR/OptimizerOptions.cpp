@@ -2,43 +2,152 @@
 
 #include "fsdp/IR/OptimizerOptions.h"
 
+#include "fsdp/IR/Limits.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-bool fsdp::hasOption(OptimizerKind kind, llvm::StringRef name) {
-  static constexpr llvm::StringLiteral ofSgd[] = {"momentum", "dampening", "nesterov"};
-  static constexpr llvm::StringLiteral ofAdam[] = {"betas", "eps", "amsgrad"};
-  return kind == OptimizerKind::SGD ? !llvm::is_contained(ofAdam, name)
-                                    : !llvm::is_contained(ofSgd, name);
+static_assert(static_cast<uint32_t>(OptimizerKind::SGD) == FSDP_SGD &&
+                  static_cast<uint32_t>(OptimizerKind::Adadelta) == FSDP_ADADELTA,
+              "modules and plans number the optimizers alike");
+
+OptimizerOptions fsdp::getDefaultOptions(OptimizerKind kind) {
+  OptimizerOptions options;
+  for (const plan::OptimizerDefault &known : plan::defaultsOf(getKindEntry(kind)))
+    options[std::string(known.option)].assign(
+        known.values.begin(), known.values.begin() + plan::findOption(known.option)->numValues());
+  return options;
 }
 
-std::optional<llvm::StringRef> fsdp::findForeignOption(OptimizerKind kind,
-                                                       llvm::ArrayRef<GivenOption> options) {
-  for (auto [name, isGiven] : options)
-    if (isGiven && !hasOption(kind, name))
-      return name;
+std::optional<StringRef> fsdp::findForeignOption(OptimizerKind kind,
+                                                 const OptimizerOptions &given) {
+  for (const plan::OptimizerOption &option : plan::kOptimizerOptions)
+    if (given.contains(option.name) && !plan::findDefault(getKindEntry(kind), option.name))
+      return StringRef(option.name);
   return std::nullopt;
+}
+
+static std::optional<std::string> checkOption(const plan::OptimizerOption &option,
+                                              ArrayRef<double> values) {
+  if (values.size() != option.numValues())
+    return "holds " + std::to_string(values.size()) +
+           (values.size() == 1 ? " number" : " numbers") + ", expected " +
+           std::to_string(option.numValues());
+  for (double value : values) {
+    std::optional<std::string> problem =
+        option.range == plan::OptionRange::BelowOne  ? checkBelowOne(value)
+        : option.range == plan::OptionRange::UpToOne ? checkUpToOne(value)
+                                                     : checkHyperParameter(value);
+    if (problem)
+      return problem;
+  }
+  return std::nullopt;
+}
+
+std::optional<WrongOption> fsdp::findWrongOption(const OptimizerOptions &given) {
+  for (const plan::OptimizerOption &option : plan::kOptimizerOptions)
+    if (auto found = given.find(option.name); found != given.end())
+      if (std::optional<std::string> problem = checkOption(option, found->second))
+        return WrongOption{option.name, *problem};
+  return std::nullopt;
+}
+
+/// The number of an option; 0 if it is absent.
+static double getNumber(const OptimizerOptions &given, StringRef name) {
+  auto found = given.find(name);
+  return found == given.end() ? 0 : found->second.front();
+}
+
+std::optional<std::string> fsdp::checkNesterov(const OptimizerOptions &given) {
+  return checkNesterov(getNumber(given, "nesterov") != 0, getNumber(given, "momentum"),
+                       getNumber(given, "dampening"));
+}
+
+std::optional<std::string> fsdp::explainTarget(OptimizerKind kind, Target target) {
+  if (target != Target::Cuda || getKindEntry(kind).hasCudaKernel)
+    return std::nullopt;
+  return "no kernel updates by " + stringifyOptimizerKind(kind).str() +
+         " on CUDA devices, expected " +
+         plan::listOptimizers([](const plan::OptimizerKind &known) { return known.hasCudaKernel; });
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+OptimizerOptions fsdp::readOptions(Operation *op) {
+  OptimizerOptions options;
+  for (const plan::OptimizerOption &option : plan::kOptimizerOptions) {
+    Attribute attribute = op->getAttr(StringRef(option.name));
+    if (auto number = dyn_cast_if_present<FloatAttr>(attribute))
+      options[std::string(option.name)] = {number.getValueAsDouble()};
+    else if (auto numbers = dyn_cast_if_present<DenseF64ArrayAttr>(attribute))
+      options[std::string(option.name)] = llvm::to_vector<2>(numbers.asArrayRef());
+    else if (isa_and_present<UnitAttr>(attribute))
+      options[std::string(option.name)] = {1};
+  }
+  return options;
+}
+
+void fsdp::writeOptions(Operation *op, const OptimizerOptions &given) {
+  Builder builder(op->getContext());
+  for (const plan::OptimizerOption &option : plan::kOptimizerOptions) {
+    auto found = given.find(option.name);
+    if (found == given.end())
+      continue;
+    ArrayRef<double> values = found->second;
+    Attribute attribute = builder.getUnitAttr();
+    if (option.numValues() == 2)
+      attribute = builder.getDenseF64ArrayAttr(values);
+    else if (!option.isFlag())
+      attribute = builder.getF64FloatAttr(values.front());
+    if (option.isOptional && values.front() == 0)
+      op->removeAttr(StringRef(option.name));
+    else
+      op->setAttr(StringRef(option.name), attribute);
+  }
+}
+
+OptimizerOp fsdp::createOptimizer(OpBuilder &builder, Location location, OptimizerKind kind,
+                                  const OptimizerOptions &given, FloatAttr clipGradNorm,
+                                  NormType clipNormType) {
+  OptimizerOp::Properties properties;
+  properties.setKind(kind);
+  properties.setClipGradNorm(clipGradNorm);
+  properties.setClipNormType(clipNormType);
+  auto optimizer = OptimizerOp::create(builder, location, TypeRange(), ValueRange(), properties);
+  OptimizerOptions options = given;
+  options.merge(getDefaultOptions(kind));
+  writeOptions(optimizer, options);
+  return optimizer;
+}
+
+OptimizerGroupOp fsdp::createOptimizerGroup(OpBuilder &builder, Location location,
+                                            ArrayRef<Attribute> params,
+                                            const OptimizerOptions &given) {
+  OptimizerGroupOp::Properties properties;
+  properties.setParams(builder.getArrayAttr(params));
+  auto group = OptimizerGroupOp::create(builder, location, TypeRange(), ValueRange(), properties);
+  writeOptions(group, given);
+  return group;
 }
 
 //===----------------------------------------------------------------------===//
 // States
 //===----------------------------------------------------------------------===//
 
-SmallVector<StringRef, 3> fsdp::getStateNames(OptimizerKind kind, bool hasMomentum, bool amsgrad) {
-  if (kind == OptimizerKind::SGD)
-    return hasMomentum ? SmallVector<StringRef, 3>{"momentum_buffer"} : SmallVector<StringRef, 3>();
-  SmallVector<StringRef, 3> names = {"exp_avg", "exp_avg_sq"};
-  if (amsgrad)
-    names.push_back("max_exp_avg_sq");
+SmallVector<StringRef, 3> fsdp::getStateNames(OptimizerKind kind, const OptimizerOptions &given) {
+  auto isSet = [&](std::string_view option) { return getNumber(given, option) != 0; };
+  SmallVector<StringRef, 3> names;
+  for (std::string_view name : plan::statesOf(getKindEntry(kind), isSet))
+    if (!name.empty())
+      names.push_back(name);
   return names;
 }
 
 SmallVector<StringRef, 3> fsdp::getStateNames(OptimizerOp optimizer) {
-  return getStateNames(optimizer.getKind(),
-                       optimizer.getMomentum() && !optimizer.getMomentum()->isZero(),
-                       optimizer.getAmsgrad());
+  return getStateNames(optimizer.getKind(), readOptions(optimizer));
 }
 
 std::optional<std::string> fsdp::explainForeignState(StringRef name, OptimizerKind kind,

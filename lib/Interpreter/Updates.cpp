@@ -7,6 +7,7 @@
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/IR/OptimizerOptions.h"
 #include "fsdp/Interpreter/Interpreter.h"
+#include "fsdp/Plan/Optimizers.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -39,48 +40,162 @@ static at::Tensor &multiply(at::Tensor &tensor, double factor) {
   return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
 }
 
-static void runSgd(const OptimizerValues &values, int64_t step, Chunk &chunk) {
+static void runSgd(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = chunk.gradients;
-  if (values.weightDecay != 0)
-    gradients = gradients.add(chunk.parameters, values.weightDecay);
+  if (values.weight_decay != 0)
+    gradients = gradients.add(chunk.parameters, values.weight_decay);
   if (!chunk.states.empty()) {
     at::Tensor &momentum = chunk.states[0];
     if (step == 1)
       momentum.copy_(gradients);
     else
       multiply(momentum, values.momentum).add_(gradients, 1 - values.dampening);
-    gradients = values.nesterov ? gradients.add(momentum, values.momentum) : momentum;
+    gradients =
+        values.options & FSDP_NESTEROV ? gradients.add(momentum, values.momentum) : momentum;
   }
   chunk.parameters.add_(gradients, -values.lr);
 }
 
-static void runAdam(const OptimizerValues &values, int64_t step, Chunk &chunk) {
+static void runAdam(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = chunk.gradients;
-  if (values.weightDecay != 0) {
-    if (values.kind == OptimizerKind::AdamW)
-      multiply(chunk.parameters, 1 - values.lr * values.weightDecay);
+  if (values.weight_decay != 0) {
+    if (values.kind == FSDP_ADAMW)
+      multiply(chunk.parameters, 1 - values.lr * values.weight_decay);
     else
-      gradients = gradients.add(chunk.parameters, values.weightDecay);
+      gradients = gradients.add(chunk.parameters, values.weight_decay);
   }
   chunk.states[0].lerp_(gradients, 1 - values.beta1);
   multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
   double correction1 = 1 - std::pow(values.beta1, step);
   double correction2 = 1 - std::pow(values.beta2, step);
-  if (values.amsgrad)
+  if (values.options & FSDP_AMSGRAD)
     at::maximum_out(chunk.states[2], chunk.states[2], chunk.states[1]);
-  at::Tensor denominator = chunk.states[values.amsgrad ? 2 : 1].sqrt();
+  at::Tensor denominator = chunk.states[(values.options & FSDP_AMSGRAD) ? 2 : 1].sqrt();
   denominator.div_(std::sqrt(correction2)).add_(values.eps);
   chunk.parameters.addcdiv_(chunk.states[0], denominator, -(values.lr / correction1));
 }
 
-void fsdp::interpreter::updateFlat(const OptimizerValues &values, int64_t step,
+/// Applies weight decay to the parameters, or to the gradients, which it returns.
+static at::Tensor decayWeights(const fsdp_optimizer &values, Chunk &chunk) {
+  if (values.weight_decay == 0)
+    return chunk.gradients;
+  if (!(values.options & FSDP_DECOUPLED_WEIGHT_DECAY))
+    return chunk.gradients.add(chunk.parameters, values.weight_decay);
+  multiply(chunk.parameters, 1 - values.lr * values.weight_decay);
+  return chunk.gradients;
+}
+
+static void runRmsprop(const fsdp_optimizer &values, Chunk &chunk) {
+  at::Tensor gradients = decayWeights(values, chunk);
+  at::Tensor &square = chunk.states.front();
+  multiply(square, values.alpha).addcmul_(gradients, gradients, 1 - values.alpha);
+  at::Tensor average = square;
+  if (values.options & FSDP_CENTERED) {
+    at::Tensor &mean = chunk.states.back();
+    mean.lerp_(gradients, 1 - values.alpha);
+    average = square.addcmul(mean, mean, -1);
+  }
+  average = average.sqrt().add_(values.eps);
+  if (values.momentum > 0) {
+    multiply(chunk.states[1], values.momentum).addcdiv_(gradients, average);
+    chunk.parameters.add_(chunk.states[1], -values.lr);
+  } else {
+    chunk.parameters.addcdiv_(gradients, average, -values.lr);
+  }
+}
+
+static void runAdagrad(const fsdp_optimizer &values, double step, Chunk &chunk) {
+  at::Tensor gradients = decayWeights(values, chunk);
+  at::Tensor &sum = chunk.states[0];
+  if (step == 1)
+    sum.fill_(values.initial_accumulator_value);
+  sum.addcmul_(gradients, gradients, 1);
+  chunk.parameters.addcdiv_(gradients, sum.sqrt().add_(values.eps),
+                            -(values.lr / (1 + (step - 1) * values.lr_decay)));
+}
+
+static void runAdamax(const fsdp_optimizer &values, double step, Chunk &chunk) {
+  at::Tensor gradients = decayWeights(values, chunk);
+  chunk.states[0].lerp_(gradients, 1 - values.beta1);
+  at::Tensor &largest = chunk.states[1];
+  at::maximum_out(largest, multiply(largest, values.beta2), gradients.abs().add_(values.eps));
+  chunk.parameters.addcdiv_(chunk.states[0], largest,
+                            -(values.lr / (1 - std::pow(values.beta1, step))));
+}
+
+static void runNadam(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
+  at::Tensor gradients = decayWeights(values, chunk);
+  const auto time = static_cast<double>(step);
+  const double mu = plan::nadamMomentum(values, time), next = plan::nadamMomentum(values, time + 1);
+  const double product = plan::nadamProduct(values, step);
+  chunk.states[0].lerp_(gradients, 1 - values.beta1);
+  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  at::Tensor denominator =
+      chunk.states[1].div(1 - std::pow(values.beta2, time)).sqrt().add_(values.eps);
+  chunk.parameters.addcdiv_(gradients, denominator, -values.lr * (1 - mu) / (1 - product));
+  chunk.parameters.addcdiv_(chunk.states[0], denominator,
+                            (-values.lr * next) / (1 - product * next));
+}
+
+static void runRadam(const fsdp_optimizer &values, double step, Chunk &chunk) {
+  at::Tensor gradients = decayWeights(values, chunk);
+  chunk.states[0].lerp_(gradients, 1 - values.beta1);
+  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  const double correction2 = 1 - std::pow(values.beta2, step);
+  at::Tensor change = chunk.states[0].div(1 - std::pow(values.beta1, step));
+  multiply(change, values.lr);
+  const double limit = 2 / (1 - values.beta2) - 1;
+  const double length = limit - 2 * step * std::pow(values.beta2, step) / correction2;
+  if (length > 5) {
+    at::Tensor rate = chunk.states[1].sqrt().add_(values.eps).reciprocal();
+    change = change.mul(multiply(rate, std::pow(correction2, 0.5)));
+    multiply(
+        change,
+        std::pow((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length), 0.5));
+  }
+  chunk.parameters.add_(change, -1);
+}
+
+static void runAdadelta(const fsdp_optimizer &values, Chunk &chunk) {
+  at::Tensor gradients = decayWeights(values, chunk);
+  at::Tensor &square = chunk.states[0], &changes = chunk.states[1];
+  multiply(square, values.rho).addcmul_(gradients, gradients, 1 - values.rho);
+  at::Tensor change = changes.add(values.eps).sqrt_();
+  change.div_(square.add(values.eps).sqrt_()).mul_(gradients);
+  multiply(changes, values.rho).addcmul_(change, change, 1 - values.rho);
+  chunk.parameters.add_(change, -values.lr);
+}
+
+static void runChunk(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
+  const auto time = static_cast<double>(step);
+  switch (values.kind) {
+  case FSDP_SGD:
+    return runSgd(values, step, chunk);
+  case FSDP_RMSPROP:
+    return runRmsprop(values, chunk);
+  case FSDP_ADAGRAD:
+    return runAdagrad(values, time, chunk);
+  case FSDP_ADAMAX:
+    return runAdamax(values, time, chunk);
+  case FSDP_NADAM:
+    return runNadam(values, step, chunk);
+  case FSDP_RADAM:
+    return runRadam(values, time, chunk);
+  case FSDP_ADADELTA:
+    return runAdadelta(values, chunk);
+  default:
+    return runAdam(values, step, chunk);
+  }
+}
+
+void fsdp::interpreter::updateFlat(const fsdp_optimizer &values, int64_t step,
                                    at::Tensor &parameters, at::Tensor gradients,
                                    MutableArrayRef<at::Tensor> states,
                                    std::optional<float> clipFactor) {
   gradients = gradients.to(parameters.scalar_type());
   if (clipFactor)
     gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
-  if (values.maximize)
+  if (values.options & FSDP_MAXIMIZE)
     gradients = gradients.neg();
   // If a state has another dtype, computation is in fp32, and results are rounded when stored.
   const bool isWide = llvm::any_of(states, [&](const at::Tensor &state) {
@@ -95,10 +210,7 @@ void fsdp::interpreter::updateFlat(const OptimizerValues &values, int64_t step,
       return whole;
     };
     Chunk chunk{take(parameters), take(gradients), llvm::map_to_vector<2>(states, take)};
-    if (values.kind == OptimizerKind::SGD)
-      runSgd(values, step, chunk);
-    else
-      runAdam(values, step, chunk);
+    runChunk(values, step, chunk);
     auto give = [&](at::Tensor &tensor, const at::Tensor &whole) {
       tensor.narrow(0, first, count).copy_(whole.narrow(0, 0, count));
     };
@@ -134,7 +246,7 @@ void fsdp::interpreter::updateWhole(ModuleOp module, const std::string &name, at
   FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
   if (failed(optimizers))
     throw std::runtime_error("the module's optimizer is not valid");
-  const OptimizerValues &values = optimizers->lookup(StringAttr::get(module.getContext(), name));
+  const fsdp_optimizer &values = optimizers->lookup(StringAttr::get(module.getContext(), name));
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   at::Tensor flat = parameter.detach().reshape({-1}).clone();
   SmallVector<at::Tensor, 2> states;

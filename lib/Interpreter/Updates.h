@@ -13,7 +13,7 @@ namespace fsdp::interpreter {
 /// another dtype, in fp32 with one rounding when a tensor is stored. All tensors are contiguous, of
 /// one dimension and size; `parameters` and `states` are changed. Each element's bits depend only
 /// on that element of the operands, not on its position.
-void updateFlat(const OptimizerValues &values, int64_t step, at::Tensor &parameters,
+void updateFlat(const fsdp_optimizer &values, int64_t step, at::Tensor &parameters,
                 at::Tensor gradients, llvm::MutableArrayRef<at::Tensor> states,
                 std::optional<float> clipFactor);
 

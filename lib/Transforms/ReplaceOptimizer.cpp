@@ -34,55 +34,32 @@ private:
 } // namespace
 
 llvm::Error Replacement::check(OptimizerKind kind) {
-  auto refuse = [&](ConfigPlace place, StringRef name) {
-    return fail(place, stringifyOptimizerKind(kind) + " has no " + name);
+  if (std::optional<std::string> problem = explainTarget(kind, getTarget(step.module)))
+    return fail(chosen.place, *problem);
+  auto checkOptions = [&](const OptimizerOptions &options, ConfigPlace place) -> llvm::Error {
+    if (std::optional<StringRef> name = findForeignOption(kind, options))
+      return fail(place, stringifyOptimizerKind(kind) + " has no " + *name);
+    return llvm::Error::success();
   };
-  if (std::optional<StringRef> name =
-          findForeignOption(kind, {{"betas", chosen.betas.has_value()},
-                                   {"eps", chosen.eps.has_value()},
-                                   {"amsgrad", chosen.amsgrad.has_value()},
-                                   {"momentum", chosen.momentum.has_value()},
-                                   {"dampening", chosen.dampening.has_value()},
-                                   {"nesterov", chosen.nesterov.has_value()}}))
-    return refuse(chosen.place, *name);
+  if (llvm::Error error = checkOptions(chosen.options, chosen.place))
+    return error;
   for (const OptimizerRule &rule : chosen.groups.value_or(std::vector<OptimizerRule>()))
-    if (std::optional<StringRef> name = findForeignOption(
-            kind, {{"betas", rule.betas.has_value()}, {"eps", rule.eps.has_value()}}))
-      return refuse(rule.place, *name);
+    if (llvm::Error error = checkOptions(rule.options, rule.place))
+      return error;
   return llvm::Error::success();
 }
 
+/// The optimizer with torch's defaults if it is of another kind than the captured one.
 OptimizerOp Replacement::replace(OptimizerOp old, OptimizerKind kind) {
-  bool isSgd = kind == OptimizerKind::SGD, isSame = kind == old.getKind();
-  // torch's defaults if the optimizer is of another kind than the captured one.
   OpBuilder builder(old);
-  double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
-  double decay = isSame                         ? old.getWeightDecay().convertToDouble()
-                 : kind == OptimizerKind::AdamW ? 1e-2
-                                                : 0.0;
-  double momentum = isSame && isSgd ? old.getMomentum()->convertToDouble() : 0.0;
-  double eps = isSame && !isSgd ? old.getEps()->convertToDouble() : 1e-8;
-  SmallVector<double, 2> betas = {0.9, 0.999};
-  if (isSame && !isSgd)
-    betas.assign(old.getBetas()->begin(), old.getBetas()->end());
-  if (chosen.betas)
-    betas.assign(chosen.betas->begin(), chosen.betas->end());
-  auto real = [&](double value) { return builder.getF64FloatAttr(value); };
-  auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
-  FloatAttr dampening = isSame ? old.getDampeningAttr() : FloatAttr();
-  if (chosen.dampening)
-    dampening = *chosen.dampening == 0 ? FloatAttr() : real(*chosen.dampening);
-  return OptimizerOp::create(
-      builder, old.getLoc(), kind, real(chosen.lr.value_or(lr)),
-      real(chosen.weightDecay.value_or(decay)),
-      isSgd ? real(chosen.momentum.value_or(momentum)) : FloatAttr(), dampening,
-      isSgd ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(betas),
-      isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)),
-      flag(chosen.nesterov.value_or(isSame && old.getNesterov())),
-      flag(chosen.amsgrad.value_or(isSame && old.getAmsgrad())),
-      flag(chosen.maximize.value_or(isSame && old.getMaximize())),
-      chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr(),
-      chosen.clipNormType.value_or(old.getClipNormType()), /*state_dtype=*/DictionaryAttr());
+  OptimizerOptions options = chosen.options;
+  if (kind == old.getKind())
+    options.merge(readOptions(old));
+  FloatAttr clipGradNorm = old.getClipGradNormAttr();
+  if (chosen.clipGradNorm)
+    clipGradNorm = builder.getF64FloatAttr(*chosen.clipGradNorm);
+  return createOptimizer(builder, old.getLoc(), kind, options, clipGradNorm,
+                         chosen.clipNormType.value_or(old.getClipNormType()));
 }
 
 /// Keeps the dtypes of remaining states for which the file has none.
@@ -138,9 +115,6 @@ llvm::Expected<SmallVector<Attribute>> Replacement::takeParams(const OptimizerRu
 llvm::Error Replacement::replaceGroups(OptimizerOp optimizer) {
   OpBuilder builder(optimizer->getContext());
   builder.setInsertionPointAfter(optimizer);
-  auto real = [&](std::optional<double> value) {
-    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
-  };
   DenseSet<Operation *> taken;
   for (const OptimizerRule &rule : *chosen.groups) {
     llvm::Expected<SmallVector<Attribute>> members = takeParams(rule, taken);
@@ -150,11 +124,7 @@ llvm::Error Replacement::replaceGroups(OptimizerOp optimizer) {
       return fail(rule.place,
                   "the entry takes no parameter: the parameters that it names belong to "
                   "earlier entries, or have more than max_dims dimensions");
-    OptimizerGroupOp::create(builder, optimizer.getLoc(), builder.getArrayAttr(*members),
-                             real(rule.lr), real(rule.weightDecay),
-                             rule.betas ? builder.getDenseF64ArrayAttr(*rule.betas)
-                                        : DenseF64ArrayAttr(),
-                             real(rule.eps));
+    createOptimizerGroup(builder, optimizer.getLoc(), *members, rule.options);
   }
   return llvm::Error::success();
 }
@@ -172,10 +142,7 @@ llvm::Error Replacement::run() {
   OptimizerOp replaced = replace(old, kind);
   if (llvm::Error error = replaceStateDtype(replaced, old))
     return error;
-  if (std::optional<std::string> problem =
-          checkNesterov(replaced.getNesterov(),
-                        replaced.getMomentum() ? replaced.getMomentum()->convertToDouble() : 0,
-                        replaced.getDampening() ? replaced.getDampening()->convertToDouble() : 0))
+  if (std::optional<std::string> problem = checkNesterov(readOptions(replaced)))
     return fail(chosen.place, *problem);
   if (chosen.groups || kind != old.getKind())
     for (auto group : llvm::make_early_inc_range(step.module.getOps<OptimizerGroupOp>()))

@@ -61,8 +61,8 @@ public:
     Rectangle whole{std::vector<int64_t>(shape.size(), 0), {shape.begin(), shape.end()}};
     add(0, {name, static_cast<fsdp_dtype>(dtype), std::move(whole), StoredPart::Source::Arena, 0});
   }
-  void addStepNumber(const std::string &name) {
-    add(0, {name, FSDP_F32, {}, StoredPart::Source::StepNumber, 0});
+  void addNumber(const std::string &name, StoredPart::Source source, uint32_t optimizer) {
+    add(0, {name, FSDP_F32, {}, source, 0, optimizer});
   }
 
 private:
@@ -82,8 +82,16 @@ static void addCommon(const PlanView &plan, Files &files) {
     if (plan.numElements(parameter) == 0)
       for (const std::string &name : parameterNames(plan, parameter))
         files.addEmpty(name, parameter.dtype, plan.sizes(parameter));
-    if (hasStepNumber(plan) && isTrained(plan, parameter))
-      files.addStepNumber(optimizerTensorName(plan.string(parameter.name), "step"));
+    if (!isTrained(plan, parameter))
+      continue;
+    auto addNumber = [&](const char *state, StoredPart::Source source) {
+      files.addNumber(optimizerTensorName(plan.string(parameter.name), state), source,
+                      parameter.optimizer);
+    };
+    if (hasStepNumber(plan))
+      addNumber("step", StoredPart::Source::StepNumber);
+    if (momentumProduct(plan.tables().optimizer, 0))
+      addNumber("mu_product", StoredPart::Source::MomentumProduct);
   }
 }
 

@@ -20,15 +20,16 @@ namespace fsdp::rt {
 
 /// A tensor, or a rectangle of it, in a file.
 struct StoredPart {
-  /// The source of the bytes: one of the rank's arenas, or the step number as torch's optimizers
-  /// keep it (f32), which is not in an arena.
-  enum class Source { Arena, HostArena, StepNumber };
+  /// The source of the bytes: one of the rank's arenas, or a number that torch's optimizers keep
+  /// (f32) and no arena has: the step, or the product of the momenta of `optimizer`.
+  enum class Source { Arena, HostArena, StepNumber, MomentumProduct };
 
   std::string name;
   fsdp_dtype dtype = FSDP_F32;
   Rectangle part;
   Source source = Source::Arena;
-  int64_t offset = 0; // bytes, in that arena
+  int64_t offset = 0;     // bytes, in that arena
+  uint32_t optimizer = 0; // of the parameter, see fsdp_parameter
 
   TensorToStore tensor() const { return {name, dtype, part.sizes}; }
 };

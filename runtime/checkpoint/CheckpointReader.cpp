@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -62,6 +63,8 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
         add(optimizerTensorName(name, optimizerStateName(plan, i)));
       if (hasStepNumber(plan))
         add(optimizerTensorName(name, "step"));
+      if (momentumProduct(plan.tables().optimizer, 0))
+        add(optimizerTensorName(name, "mu_product"));
     }
   std::set<std::string, std::less<>> buffers;
   for (const fsdp_buffer &buffer : plan.buffers())
@@ -141,6 +144,37 @@ Result<int64_t> CheckpointReader::step(const PlanView &plan) const {
     step = *own;
   }
   return static_cast<int64_t>(*step);
+}
+
+Status CheckpointReader::checkProducts(const PlanView &plan, int64_t step) const {
+  auto text = [](double number) {
+    char digits[32];
+    std::snprintf(digits, sizeof(digits), "%g", number);
+    return std::string(digits);
+  };
+  if (ownManifest)
+    step -= ownManifest->skippedSteps;
+  std::map<uint32_t, std::optional<float>> expectedOf; // by the parameter's optimizer
+  for (const fsdp_parameter &parameter : plan.parameters()) {
+    auto [expected, isNew] = expectedOf.try_emplace(parameter.optimizer);
+    if (isNew)
+      expected->second = momentumProduct(plan.optimizer(parameter.optimizer), step);
+    const std::string name = optimizerTensorName(plan.string(parameter.name), "mu_product");
+    const Tensor *tensor = find(name);
+    if (!expected->second || !tensor)
+      continue;
+    Result<double> own = scalar(name, *tensor);
+    if (!own.ok())
+      return own.status();
+    // torch may compute on a device, and rounds otherwise there.
+    if (!(std::abs(*own - *expected->second) <= 1e-3 * *expected->second + 1e-30))
+      return Status::error(
+          "'" + folder + "': '" + name + "' is " + text(*own) + ", but " + text(*expected->second) +
+          " follows from this binary's betas and momentum_decay after " + std::to_string(step) +
+          " steps: nadam goes on with the options of "
+          "the checkpoint's run only");
+  }
+  return {};
 }
 
 //===----------------------------------------------------------------------===//

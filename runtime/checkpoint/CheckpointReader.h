@@ -41,6 +41,10 @@ public:
   /// parameter, or a tensor "step".
   Result<int64_t> step(const PlanView &plan) const;
 
+  /// Fails if the products of momenta of nadam are not those of the plan's options after `step`
+  /// steps, from which updates compute them.
+  Status checkProducts(const PlanView &plan, int64_t step) const;
+
   /// A whole tensor, whose parts may be in several files.
   struct Listed {
     std::string name, dtypeName;

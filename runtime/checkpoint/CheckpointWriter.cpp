@@ -15,7 +15,10 @@ static constexpr size_t kCopiedPieceBytes = size_t{4} << 20;
 CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t step,
                                    const RankMemory &memory, std::string folder)
     : memory(memory), step(static_cast<float>(step)), folder(std::move(folder)), rank(rank),
-      parts(filesOf(plan, rank)) {}
+      parts(filesOf(plan, rank)) {
+  for (uint32_t index = 0; index <= plan.optimizerGroups().size(); ++index)
+    products.push_back(momentumProduct(plan.optimizer(index), step).value_or(0));
+}
 
 // The position of a file's bytes in a copy of the state: aligned to blocks, as in the file.
 static size_t nextBlock(size_t position) {
@@ -63,8 +66,13 @@ Status CheckpointWriter::flush() {
 
 void CheckpointWriter::copyPart(const StoredPart &from, int64_t begin, std::byte *to,
                                 size_t bytes) {
+  auto copyNumber = [&](float number) {
+    std::memcpy(to, reinterpret_cast<const std::byte *>(&number) + begin, bytes);
+  };
   if (from.source == StoredPart::Source::StepNumber)
-    std::memcpy(to, reinterpret_cast<const std::byte *>(&step) + begin, bytes);
+    copyNumber(step);
+  else if (from.source == StoredPart::Source::MomentumProduct)
+    copyNumber(products[from.optimizer]);
   else
     memory.stream.copy(
         to,

@@ -54,6 +54,7 @@ private:
 
   const RankMemory &memory;
   const float step;
+  std::vector<float> products; // momentumProduct() by the parameter's optimizer
   const std::string folder;
   const unsigned rank;
   const std::vector<StoredFile> parts; // by file

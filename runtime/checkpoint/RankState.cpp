@@ -3,6 +3,7 @@
 #include "checkpoint/RankState.h"
 #include "DType.h"
 #include "checkpoint/Names.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "plan/EntryBytes.h"
 
 #include <algorithm>
@@ -19,11 +20,8 @@ int64_t StateRange::count() const {
 
 int64_t StateRange::bytes() const { return count() * static_cast<int64_t>(elementBytes(dtype)); }
 
-const char *fsdp::rt::optimizerStateName(const PlanView &plan, unsigned index) {
-  if (plan.tables().optimizer.kind == FSDP_SGD)
-    return "momentum_buffer";
-  constexpr const char *kNames[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-  return kNames[index];
+std::string fsdp::rt::optimizerStateName(const PlanView &plan, unsigned index) {
+  return std::string(optimizerStateNames(plan.tables().optimizer)[index]);
 }
 
 std::string fsdp::rt::optimizerTensorName(const std::string &parameter, const std::string &state) {
@@ -55,7 +53,13 @@ static bool isTrained(const fsdp_group &group, const fsdp_piece &piece) {
 }
 
 bool fsdp::rt::hasStepNumber(const PlanView &plan) {
-  return plan.tables().optimizer.kind != FSDP_SGD;
+  return fsdp::plan::kindOf(plan.tables().optimizer).hasStepNumber;
+}
+
+std::optional<float> fsdp::rt::momentumProduct(const fsdp_optimizer &optimizer, int64_t step) {
+  if (optimizer.kind != FSDP_NADAM)
+    return std::nullopt;
+  return fsdp::plan::nadamProduct(optimizer, step);
 }
 
 bool fsdp::rt::isTrained(const PlanView &plan, const fsdp_parameter &parameter) {

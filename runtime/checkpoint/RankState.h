@@ -12,6 +12,7 @@
 #include "checkpoint/Rectangle.h"
 #include "plan/PlanView.h"
 
+#include <optional>
 #include <vector>
 
 namespace fsdp::rt {
@@ -41,13 +42,17 @@ struct StateRange {
 std::vector<StateRange> stateOf(const PlanView &plan, unsigned rank);
 
 /// "exp_avg": state `index` of the plan's optimizer, as torch calls it.
-const char *optimizerStateName(const PlanView &plan, unsigned index);
+std::string optimizerStateName(const PlanView &plan, unsigned index);
 
 /// "optim.state.<parameter>.<state>".
 std::string optimizerTensorName(const std::string &parameter, const std::string &state);
 
-/// True if torch's optimizer state has a step number for each parameter, as for adam and adamw.
+/// True if torch's optimizer state has a step number for each parameter, as for all but sgd.
 bool hasStepNumber(const PlanView &plan);
+
+/// The number `mu_product` that torch's nadam keeps of each parameter, after a step; none for the
+/// other optimizers.
+std::optional<float> momentumProduct(const fsdp_optimizer &optimizer, int64_t step);
 
 /// True if the parameter is updated, and so has optimizer state.
 bool isTrained(const PlanView &plan, const fsdp_parameter &parameter);

@@ -2,6 +2,8 @@
 
 #include "cuda/CudaUpdates.h"
 #include "DType.h"
+#include "fsdp/Plan/Optimizers.h"
+#include "plan/PlanView.h"
 
 #include <algorithm>
 
@@ -18,6 +20,13 @@ Status CudaUpdates::launch(const Arguments &arguments, const char *name) {
 
 Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                         const std::string &name) {
+  if (!fsdp::plan::kindOf(optimizer).hasCudaKernel)
+    return Status::error("group \"" + name + "\": no kernel updates by " +
+                         optimizerKindName(optimizer) + " on a CUDA device; " +
+                         fsdp::plan::listOptimizers([](const fsdp::plan::OptimizerKind &kind) {
+                           return kind.hasCudaKernel;
+                         }) +
+                         " do");
   if (shard.dtype != FSDP_F32 && shard.dtype != FSDP_BF16 && shard.dtype != FSDP_F16)
     return Status::error("group \"" + name + "\": no kernel updates shards of " +
                          dtypeName(shard.dtype) + " on a CUDA device; f32, bf16 and f16 are");

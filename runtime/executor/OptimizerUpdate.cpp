@@ -310,9 +310,10 @@ static std::unique_ptr<ShardUpdate> makeFusedUpdate(const fsdp_optimizer &optimi
 
 std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &optimizer,
                                                        const ShardBuffers &shard) {
-  if (shard.dtype != FSDP_F32 && !hasOwnStateDtype(shard))
+  const bool isFused = optimizer.kind <= FSDP_ADAMW;
+  if (shard.dtype != FSDP_F32 && !(isFused && hasOwnStateDtype(shard)))
     return makeTorchUpdate(optimizer, shard);
-  auto update = makeFusedUpdate(optimizer, shard);
+  auto update = isFused ? makeFusedUpdate(optimizer, shard) : makeTorchUpdate(optimizer, shard);
   if (shard.gathered)
     update = std::make_unique<CopyingUpdate>(std::move(update), shard);
   return update;

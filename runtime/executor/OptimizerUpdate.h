@@ -1,13 +1,13 @@
 //===- OptimizerUpdate.h - Update a shard in one pass ------------*- C++ -*-===//
 //
-// The update of torch.optim's single-tensor SGD, Adam and AdamW on a flat shard. fp32 shards take
-// fused loops whose results equal torch's operator sequence bit for bit (each multiply-add that
-// torch's kernels fuse is fused here, and no other; square roots are torch's). Shards of another
-// dtype than their state take these loops, too: chunks of both are widened to fp32 first, and
-// rounded once, to the nearest even, where they are stored. If shards and state have the same
-// dtype, and it is not fp32, torch's operator sequence itself runs, parameter by parameter: in
-// these dtypes torch's kernels round the last elements of a tensor, which do not fill a vector,
-// differently.
+// The update of torch.optim's single-tensor optimizers on a flat shard. sgd, adam and adamw have
+// fused loops for fp32 shards, whose results equal torch's operator sequence bit for bit (each
+// multiply-add that torch's kernels fuse is fused here, and no other; square roots are torch's).
+// Their shards of another dtype than the state take these loops, too: chunks of both are widened to
+// fp32 first, and rounded once, to the nearest even, where they are stored. If their shards and
+// state have the same dtype, and it is not fp32, torch's operator sequence itself runs, parameter
+// by parameter: in these dtypes torch's kernels round the last elements of a tensor, which do not
+// fill a vector, differently. The other optimizers always run torch's operator sequence.
 //
 //===----------------------------------------------------------------------===//
 

@@ -8,8 +8,9 @@
 namespace fsdp::rt {
 
 /// The update of a shard of any floating dtype, on a CPU, by the operators that torch.optim's
-/// single-tensor implementation calls, in its order. Slower than the fused loops, whose tests use
-/// it as reference.
+/// single-tensor implementation calls, in its order. State of another dtype than the parameters is
+/// updated as by the fused loops: in fp32, rounded where it is stored. Slower than these loops,
+/// whose tests use it as reference.
 std::unique_ptr<ShardUpdate> makeTorchUpdate(const fsdp_optimizer &optimizer,
                                              const ShardBuffers &shard);
 

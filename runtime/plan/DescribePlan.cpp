@@ -1,6 +1,7 @@
 //===- DescribePlan.cpp - Describes a plan for people ---------------------===//
 
 #include "DType.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "plan/NormType.h"
 #include "plan/PlanMemory.h"
 #include "plan/ProgramPlans.h"
@@ -32,19 +33,23 @@ static std::string bytesText(int64_t bytes) {
 
 /// `hasRate`: it has its own learning rate, not the run's.
 static std::string optimizerText(const fsdp_optimizer &optimizer, bool hasRate) {
-  std::string text = optimizerKindName(optimizer) +
-                     (hasRate ? format(" lr %g,", optimizer.lr) : std::string()) +
-                     format(" weight decay %g", optimizer.weight_decay);
-  text += optimizer.kind == FSDP_SGD
-              ? format(", momentum %g", optimizer.momentum)
-              : format(", betas %g, %g, eps %g", optimizer.beta1, optimizer.beta2, optimizer.eps);
-  if (optimizer.dampening != 0)
-    text += format(", dampening %g", optimizer.dampening);
-  for (auto [option, name] : {std::pair(FSDP_NESTEROV, ", nesterov"),
-                              {FSDP_AMSGRAD, ", amsgrad"},
-                              {FSDP_MAXIMIZE, ", maximize"}})
-    if (optimizer.options & option)
-      text += name;
+  const fsdp::plan::OptimizerKind &kind = fsdp::plan::kindOf(optimizer);
+  std::string text(kind.name);
+  const char *separator = " ";
+  for (const fsdp::plan::OptimizerOption &option : fsdp::plan::kOptimizerOptions) {
+    const double value = option.valueOf(optimizer);
+    if (!fsdp::plan::findDefault(kind, option.name) || (option.isOptional && value == 0) ||
+        (option.name == "lr" && !hasRate))
+      continue;
+    std::string name(option.name);
+    std::ranges::replace(name, '_', ' ');
+    text += separator + name;
+    separator = ", ";
+    if (!option.isFlag())
+      text += format(" %g", value);
+    if (option.numValues() == 2)
+      text += format(", %g", option.valueOf(optimizer, 1));
+  }
   return text;
 }
 

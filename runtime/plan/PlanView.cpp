@@ -2,6 +2,7 @@
 
 #include "plan/PlanView.h"
 #include "DType.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "plan/Saturate.h"
 
 #include <algorithm>
@@ -133,14 +134,19 @@ int64_t PlanView::hostCopyBytes(const fsdp_group &group, bool isFetch) const {
 unsigned PlanView::numOptimizerStates() const {
   if (isEvaluation())
     return 0;
-  if (plan.optimizer.kind == FSDP_SGD)
-    return plan.optimizer.momentum != 0 ? 1 : 0;
-  return plan.optimizer.options & FSDP_AMSGRAD ? 3 : 2;
+  const auto names = optimizerStateNames(plan.optimizer);
+  return static_cast<unsigned>(std::ranges::find(names, std::string_view()) - names.begin());
 }
 
-const char *fsdp::rt::optimizerKindName(const fsdp_optimizer &optimizer) {
-  constexpr const char *names[] = {"sgd", "adam", "adamw"};
-  return names[optimizer.kind];
+std::array<std::string_view, FSDP_MAX_STATES>
+fsdp::rt::optimizerStateNames(const fsdp_optimizer &optimizer) {
+  return fsdp::plan::statesOf(fsdp::plan::kindOf(optimizer), [&](std::string_view option) {
+    return fsdp::plan::findOption(option)->valueOf(optimizer) != 0;
+  });
+}
+
+std::string fsdp::rt::optimizerKindName(const fsdp_optimizer &optimizer) {
+  return std::string(fsdp::plan::kindOf(optimizer).name);
 }
 
 const char *fsdp::rt::displayName(const char *name) { return *name ? name : "root"; }

@@ -197,8 +197,10 @@ std::string describeTensor(uint32_t dtype, std::span<const int64_t> sizes,
 /// A group's or module's name for people: the root, whose name is "", is `root`.
 const char *displayName(const char *name);
 
-/// "sgd", "adam" or "adamw", of a valid plan's optimizer.
-const char *optimizerKindName(const fsdp_optimizer &optimizer);
+/// torch's name, "adamw", of a valid plan's optimizer.
+std::string optimizerKindName(const fsdp_optimizer &optimizer);
+/// torch's names of its states, in the order of fsdp_group::state; the rest is empty.
+std::array<std::string_view, FSDP_MAX_STATES> optimizerStateNames(const fsdp_optimizer &optimizer);
 
 /// Checks all properties that the runtime relies on: the ABI version and the size of the header
 /// match, every index and every list is within its table, every byte that a step touches is within

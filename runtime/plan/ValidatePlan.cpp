@@ -1,11 +1,13 @@
 //===- ValidatePlan.cpp - Checks a plan's tables --------------------------===//
 
 #include "DType.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "plan/PlanChecks.h"
 #include "plan/Saturate.h"
 #include "plan/ValidateClipping.h"
 #include "plan/ValidateEntries.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace fsdp::rt;
@@ -322,15 +324,23 @@ void Validator::checkGroups() {
 
 void Validator::checkOptimizer() {
   const fsdp_optimizer &shared = plan.optimizer;
-  if (shared.kind > FSDP_ADAMW)
+  if (shared.kind >= FSDP_NUM_OPTIMIZER_KINDS) {
     fail("unknown optimizer " + std::to_string(shared.kind));
-  const uint32_t known = FSDP_MAXIMIZE | (shared.kind == FSDP_SGD ? FSDP_NESTEROV : FSDP_AMSGRAD);
+    return;
+  }
+  uint32_t known = 0;
+  for (const fsdp::plan::OptimizerDefault &option :
+       fsdp::plan::defaultsOf(fsdp::plan::kindOf(shared)))
+    known |= fsdp::plan::findOption(option.option)->flag;
   if (shared.options & ~known)
     fail("the optimizer has unknown options " + std::to_string(shared.options & ~known));
   for (uint32_t i = 0; i < plan.num_optimizer_groups; ++i) {
     const fsdp_optimizer &group = plan.optimizer_groups[i];
     if (group.kind != shared.kind || (group.options & ~FSDP_OWN_LR) != shared.options ||
-        group.momentum != shared.momentum || group.dampening != shared.dampening)
+        std::ranges::any_of(
+            fsdp::plan::kOptimizerOptions, [&](const fsdp::plan::OptimizerOption &option) {
+              return !option.isOfGroups && option.valueOf(group) != option.valueOf(shared);
+            }))
       fail(at("optimizer group", i) + ": of another kind, or with other options or momentum, than "
                                       "the plan's optimizer");
   }

@@ -2,6 +2,7 @@
 
 #include "plan/ValidateProgram.h"
 #include "DType.h"
+#include "fsdp/Plan/Optimizers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -98,9 +99,13 @@ Status Comparison::checkBuffers() const {
 }
 
 static bool areEqual(const fsdp_optimizer &a, const fsdp_optimizer &b) {
-  return a.kind == b.kind && a.options == b.options && a.lr == b.lr &&
-         a.weight_decay == b.weight_decay && a.momentum == b.momentum && a.beta1 == b.beta1 &&
-         a.beta2 == b.beta2 && a.eps == b.eps && a.dampening == b.dampening;
+  return a.kind == b.kind && a.options == b.options &&
+         std::ranges::all_of(
+             fsdp::plan::kOptimizerOptions, [&](const fsdp::plan::OptimizerOption &option) {
+               return option.isFlag() ||
+                      (option.valueOf(a) == option.valueOf(b) &&
+                       (option.numValues() == 1 || option.valueOf(a, 1) == option.valueOf(b, 1)));
+             });
 }
 
 Status Comparison::checkTrainedGroup(uint32_t index) const {

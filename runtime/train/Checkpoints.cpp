@@ -81,9 +81,10 @@ Status Checkpoints::readHeaders(const std::string &path) {
   if (Status status = reader->checkNames(plan); !status.ok())
     return status;
   Result<int64_t> number = reader->step(plan);
-  if (number.ok())
-    record.step = *number;
-  return number.status();
+  if (!number.ok())
+    return number.status();
+  record.step = *number;
+  return reader->checkProducts(plan, *number);
 }
 
 /// An error if the folder has a later checkpoint of another run, which the next --resume would

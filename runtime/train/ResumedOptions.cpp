@@ -1,6 +1,7 @@
 //===- ResumedOptions.cpp - Options from a checkpoint ---------------------===//
 
 #include "train/ResumedOptions.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "plan/Fingerprint.h"
 #include "plan/NormType.h"
 #include "plan/ValidateClipping.h"
@@ -11,11 +12,15 @@
 
 using namespace fsdp::rt;
 
-/// The optimizer's name, with the option that adds a state.
+/// The optimizer's name, with the flag that adds a state.
 static std::string optimizerName(const PlanView &plan) {
   const fsdp_optimizer &optimizer = plan.tables().optimizer;
-  return optimizerKindName(optimizer) +
-         std::string(optimizer.options & FSDP_AMSGRAD ? " with amsgrad" : "");
+  std::string name = optimizerKindName(optimizer);
+  for (const fsdp::plan::OptimizerState &state : fsdp::plan::kindOf(optimizer).states)
+    if (const fsdp::plan::OptimizerOption *option = fsdp::plan::findOption(state.option);
+        option && option->isFlag() && option->valueOf(optimizer) != 0)
+      name += " with " + std::string(option->name);
+  return name;
 }
 
 /// The learning rate of each optimizer group.

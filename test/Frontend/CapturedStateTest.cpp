@@ -85,12 +85,18 @@ TEST(CapturedState, Optimizers) {
   EXPECT_EQ(get({.kind = OptimizerKind::AdamW}),
             "fsdp.optimizer adamw lr = 1.000000e-03 weight_decay = 1.000000e-02 betas = "
             "[9.000000e-01, 9.990000e-01] eps = 1.000000e-08");
-  EXPECT_EQ(get({.kind = OptimizerKind::Adam, .lr = 0.5, .beta1 = 0.5, .beta2 = 0.75}),
+  EXPECT_EQ(get({.kind = OptimizerKind::Adam, .options = {{"lr", {0.5}}, {"betas", {0.5, 0.75}}}}),
             "fsdp.optimizer adam lr = 5.000000e-01 weight_decay = 0.000000e+00 betas = "
             "[5.000000e-01, 7.500000e-01] eps = 1.000000e-08");
-  EXPECT_EQ(get({.kind = OptimizerKind::SGD, .momentum = 0.9}),
+  EXPECT_EQ(get({.kind = OptimizerKind::SGD, .options = {{"momentum", {0.9}}}}),
             "fsdp.optimizer sgd lr = 1.000000e-03 weight_decay = 0.000000e+00 momentum = "
             "9.000000e-01");
+  EXPECT_EQ(get({.kind = OptimizerKind::RMSprop, .options = {{"centered", {1}}}}),
+            "fsdp.optimizer rmsprop lr = 1.000000e-02 weight_decay = 0.000000e+00 momentum = "
+            "0.000000e+00 alpha = 0.98999999999999999 eps = 1.000000e-08 centered");
+  EXPECT_EQ(get({.kind = OptimizerKind::Adagrad, .options = {{"lr_decay", {0}}}}),
+            "fsdp.optimizer adagrad lr = 1.000000e-02 weight_decay = 0.000000e+00 eps = "
+            "1.000000e-10");
 }
 
 static std::vector<std::string> getFrozen(mlir::ModuleOp module) {

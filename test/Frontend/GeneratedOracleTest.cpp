@@ -48,11 +48,14 @@ static Configuration drawConfiguration(uint64_t seed) {
   if (c.model == "llama_bf16") // whose parameters are bf16
     c.reduceDtype = {};
   c.buckets = !isSearched || draw(true, false);
-  c.optimizer.kind = draw(OptimizerKind::SGD, OptimizerKind::Adam, OptimizerKind::AdamW);
+  c.optimizer.kind = draw(OptimizerKind::SGD, OptimizerKind::Adam, OptimizerKind::AdamW,
+                          OptimizerKind::RMSprop, OptimizerKind::Adagrad, OptimizerKind::Adamax,
+                          OptimizerKind::NAdam, OptimizerKind::RAdam, OptimizerKind::Adadelta);
   if (c.optimizer.kind == OptimizerKind::SGD && draw(false, true))
-    c.optimizer.momentum = 0.9;
-  c.optimizer.lr = 0.05;
-  bool hasState = c.optimizer.kind != OptimizerKind::SGD || c.optimizer.momentum;
+    c.optimizer.options["momentum"] = {0.9};
+  c.optimizer.options["lr"] = {0.05};
+  const auto states = getStateNames(*c.optimizer.kind, c.optimizer.options);
+  bool hasState = !states.empty();
   c.fusion = draw(FusionChoice::Off, FusionChoice::Exact, FusionChoice::Fast);
   c.offload = hasState && draw(false, true);
   c.offloadParameters = draw(false, false, true) && (c.shards > 1 || !isSearched);
@@ -82,7 +85,7 @@ static Configuration drawConfiguration(uint64_t seed) {
     c.optimizer.stateDtypes = draw(Dtypes(), Dtypes{{"", "float32"}});
   else if (hasState && c.optimizer.kind != OptimizerKind::SGD)
     c.optimizer.stateDtypes =
-        draw(Dtypes(), Dtypes{{"", "bfloat16"}}, Dtypes{{"exp_avg", "bfloat16"}});
+        draw(Dtypes(), Dtypes{{"", "bfloat16"}}, Dtypes{{states.front().str(), "bfloat16"}});
   c.transport = draw(Transport::Kernels, Transport::CopyEngine,
                      c.schedule == ScheduleChoice::Auto ? Transport::Auto : Transport::Kernels);
   return c;

@@ -145,15 +145,23 @@ TEST(Refusal, OptimizerOptions) {
     options.optimizer = spec;
     EXPECT_EQ(getError(options), error);
   };
-  expectError({.kind = OptimizerKind::SGD, .beta1 = 0.9, .beta2 = 0.9},
+  expectError({.kind = OptimizerKind::SGD, .options = {{"betas", {0.9, 0.9}}}},
               "optimizer 'sgd' has no betas");
-  expectError({.kind = OptimizerKind::SGD, .eps = 1e-8}, "optimizer 'sgd' has no eps");
-  expectError({.kind = OptimizerKind::Adam, .momentum = 0.9}, "optimizer 'adam' has no momentum");
-  expectError({.kind = OptimizerKind::AdamW, .beta1 = 1.5, .beta2 = 0.9},
-              "optimizer 'adamw': the first of betas is 1.5, expected at least 0 and less "
-              "than 1");
-  expectError({.kind = OptimizerKind::AdamW, .lr = -1.0},
+  expectError({.kind = OptimizerKind::SGD, .options = {{"eps", {1e-8}}}},
+              "optimizer 'sgd' has no eps");
+  expectError({.kind = OptimizerKind::Adam, .options = {{"momentum", {0.9}}}},
+              "optimizer 'adam' has no momentum");
+  expectError({.kind = OptimizerKind::AdamW, .options = {{"betas", {1.5, 0.9}}}},
+              "optimizer 'adamw': betas is 1.5, expected at least 0 and less than 1");
+  expectError({.kind = OptimizerKind::AdamW, .options = {{"betas", {0.9}}}},
+              "optimizer 'adamw': betas holds 1 number, expected 2");
+  expectError({.kind = OptimizerKind::AdamW, .options = {{"lr", {-1.0}}}},
               "optimizer 'adamw': lr is -1, expected a finite number, 0 or more");
+  expectError({.kind = OptimizerKind::Adadelta, .options = {{"rho", {1.5}}}},
+              "optimizer 'adadelta': rho is 1.5, expected at least 0 and at most 1");
+  options.target = Target::Cuda;
+  expectError({.kind = OptimizerKind::NAdam},
+              "no kernel updates by nadam on CUDA devices, expected sgd, adam or adamw");
 }
 
 // `NAME:DTYPE[DIMS]`: each mistake is quoted.

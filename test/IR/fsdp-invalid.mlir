@@ -17,7 +17,7 @@ fsdp.optimizer adamw lr = 0.1 weight_decay = 0.0 momentum = 0.9 betas = [0.9, 0.
 
 // -----
 
-// expected-error@below {{has 1 betas, expected 2}}
+// expected-error@below {{'betas' holds 1 number, expected 2}}
 fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9] eps = 1.0e-8
 
 // -----
@@ -30,6 +30,31 @@ fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 amsgrad
 
 // expected-error@below {{'adam' has no 'dampening'}}
 fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 dampening = 0.5 betas = [0.9, 0.999] eps = 1.0e-8
+
+// -----
+
+// expected-error@below {{'rmsprop' needs 'alpha'}}
+fsdp.optimizer rmsprop lr = 0.1 weight_decay = 0.0 momentum = 0.0 eps = 1.0e-8
+
+// -----
+
+// expected-error@below {{'adagrad' has no 'momentum_decay'}}
+fsdp.optimizer adagrad lr = 0.1 weight_decay = 0.0 eps = 1.0e-10 momentum_decay = 0.1
+
+// -----
+
+// expected-error@below {{'adam' has no 'decoupled_weight_decay'}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 decoupled_weight_decay
+
+// -----
+
+// expected-error@below {{'rho' is 1.5, expected at least 0 and at most 1}}
+fsdp.optimizer adadelta lr = 1.0 weight_decay = 0.0 rho = 1.5 eps = 1.0e-6
+
+// -----
+
+// expected-error@below {{'state_dtype': rmsprop has no state 'grad_avg', it has square_avg}}
+fsdp.optimizer rmsprop lr = 0.1 weight_decay = 0.0 momentum = 0.0 alpha = 0.99 eps = 1.0e-8 state_dtype = {grad_avg = bf16}
 
 // -----
 

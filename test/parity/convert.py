@@ -34,7 +34,7 @@ class Convert(interop.Interop):
     """Borrows how interop trains; its own tests stay where they are."""
 
     test_torch_reads_every_tensor = test_fsdp2_goes_on_from_a_binarys_checkpoint = None
-    test_a_binary_goes_on_from_fsdp2s_checkpoint = None
+    test_a_binary_goes_on_from_fsdp2s_checkpoint = test_other_optimizers = None
 
     def converted(self, *arguments):
         done = convert(*arguments)
@@ -42,12 +42,16 @@ class Convert(interop.Interop):
         return done.stdout
 
     def test_a_binarys_checkpoint_goes_to_torch_and_back(self):
-        for layout, more in (("flat", ""), ("per-param", "shard-placement=largest")):
-            with self.subTest(layout=layout):
-                self.check_there_and_back(layout, more)
+        for layout, more, optimizer in (
+            ("flat", "", harness.ADAMW),
+            ("per-param", "shard-placement=largest", harness.ADAMW),
+            ("flat", "", harness.Optimizer("nadam", {})),
+        ):
+            with self.subTest(layout=layout, optimizer=optimizer.kind):
+                self.check_there_and_back(layout, more, optimizer)
 
-    def check_there_and_back(self, layout, more):
-        workspace, run = self.case(interop.LLAMA, harness.ADAMW)
+    def check_there_and_back(self, layout, more, optimizer):
+        workspace, run = self.case(interop.LLAMA, optimizer)
         binary, folder = self.save(workspace, "dp=3", 3, layout, more)
         there, back = workspace.folder / "distcp", workspace.folder / "back"
         self.assertIn("FileSystemReader", self.converted(folder, there, "--model-key", "model"))
@@ -73,7 +77,12 @@ class Convert(interop.Interop):
         self.assertIsNone(harness.bitwise_difference(mine[1], theirs[1]))
 
     def test_a_binary_goes_on_from_what_fsdp2_saved(self):
-        workspace, run = self.case(interop.LLAMA, harness.ADAMW, placement="largest")
+        for optimizer in (harness.ADAMW, harness.Optimizer("rmsprop", {"momentum": 0.5, "centered": True})):
+            with self.subTest(optimizer=optimizer.kind):
+                self.check_goes_on(optimizer)
+
+    def check_goes_on(self, optimizer):
+        workspace, run = self.case(interop.LLAMA, optimizer, placement="largest")
         target, folder = workspace.folder / "run.distcp", workspace.folder / "converted"
         losses, final = interop.fsdp2(run, workspace.folder, 0, STEPS)
         interop.fsdp2(run, workspace.folder, 0, SAVED, target=target)

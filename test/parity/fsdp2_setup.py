@@ -51,17 +51,22 @@ def parameter_groups(run, named):
     return [{"params": own, **value} for own, value in zip(members, [*values, {}]) if own]
 
 
+OPTIMIZERS = {kind.__name__.lower(): kind for kind in (
+    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad,
+    torch.optim.Adamax, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adadelta)}  # fmt: skip
+
+
 def make_optimizer(run, named):
     options = {
         "weight_decay": run.weight_decay,
         "momentum": run.momentum,
         "betas": run.betas,
         "eps": run.eps,
+        "lr": run.lr,
     }
     options = {name: value for name, value in options.items() if value is not None}
-    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    kind, groups = kinds[run.optimizer], parameter_groups(run, named)
-    options |= {"lr": run.lr, "foreach": False, **run.optimizer_options}
+    kind, groups = OPTIMIZERS[run.optimizer], parameter_groups(run, named)
+    options |= {"foreach": False, **run.optimizer_options}
     if run.state_dtype is None:
         return kind(groups, **options)
     return StateInDtypes(kind, groups, run.state_dtype, **options)

@@ -86,8 +86,12 @@ class Optimizer:
     options: dict
 
     def flags(self):
-        pairs = ((f"--{name.replace('_', '-')}", value) for name, value in self.options.items())
-        return ["--optimizer", self.kind, *(str(text) for pair in pairs for text in pair)]
+        flags = ["--optimizer", self.kind]
+        for name, value in self.options.items():
+            flag = f"--{name.replace('_', '-')}"
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            flags += [flag] if value is True else [flag, text]
+        return flags
 
 
 SGD = Optimizer("sgd", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01})
@@ -162,14 +166,19 @@ class Workspace:
         planned, _ = self.plan(ranks, reshard, layout, config, more)
         return self.link(planned)
 
-    def oracle_run(self, groups, ranks=2, **options):
+    def oracle_run(self, groups, ranks=2, optimizer_options=None, **options):
+        """`optimizer_options`: beside those of the workspace's optimizer."""
+        known = {field.name for field in dataclasses.fields(oracle.Run)}
+        own = self.optimizer.options
+        more = {name: value for name, value in own.items() if name not in known}
         return oracle.Run(
             model=dataclasses.asdict(self.config),
             data=str(self.data),
             ranks=ranks,
             group=groups,
             optimizer=self.optimizer.kind,
-            **self.optimizer.options,
+            optimizer_options=more | (optimizer_options or {}),
+            **{name: value for name, value in own.items() if name in known},
             **options,
         )
 

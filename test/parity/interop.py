@@ -26,6 +26,11 @@ SKIPPED = 77
 SAVED, STEPS = 3, 6
 LLAMA = models.Config("llama", dim=24, heads=2, ffn=40, layers=2, vocab=50, seq=16, batch=2)
 CONVNET = models.Config("convnet", dim=8, layers=2, batch=2)
+#: Optimizers with all their states.
+OTHERS = {
+    "rmsprop": {"momentum": 0.5, "centered": True}, "adagrad": {"initial_accumulator_value": 0.1}, "adamax": {},
+    "nadam": {"momentum_decay": 0.1}, "radam": {"betas": (0.9, 0.9)}, "adadelta": {},
+}  # fmt: skip
 GROUPS = {"llama": ["layers.*"], "convnet": ["blocks.*"]}
 
 
@@ -197,6 +202,24 @@ class Interop(unittest.TestCase):
                 losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
                 self.assertEqual(losses, expected[0])
                 self.assertIsNone(harness.bitwise_difference(expected[1], final))
+
+    def test_other_optimizers(self):
+        """Their checkpoints in both directions."""
+        for kind, options in OTHERS.items():
+            optimizer = harness.Optimizer(kind, options)
+            with self.subTest(optimizer=kind):
+                workspace, run = self.case(LLAMA, optimizer)
+                binary, folder = self.save(workspace, "dp=2", 2)
+                self.check_read(run, folder)
+                expected = self.train(workspace, binary, 2, "--resume", folder, "--steps", STEPS)
+                losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+                self.assertEqual(losses, expected[0])
+                self.assertIsNone(harness.bitwise_difference(expected[1], final))
+                folder = workspace.folder / "dcp"
+                fsdp2(run, workspace.folder, 0, SAVED, target=folder)
+                resumed = self.train(workspace, binary, 2, "--resume", folder, "--steps", STEPS)
+                self.assertEqual(resumed[0], losses)
+                self.assertIsNone(harness.bitwise_difference(final, resumed[1]))
 
     def test_a_binary_goes_on_from_fsdp2s_checkpoint(self):
         for config, optimizer, ranks, replicas, placement in (

@@ -38,7 +38,7 @@ sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
 import models  # noqa: E402
 import safetensors_io  # noqa: E402
 from fsdp2_setup import (  # noqa: E402
-    apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, matching_modules, norm_of,
+    OPTIMIZERS, apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, matching_modules, norm_of,
     ordered_all_reduce, set_communication, shard,
 )  # fmt: skip
 import stages_of_fsdp2  # noqa: E402
@@ -69,7 +69,7 @@ class Run:
     reshard_after_forward: str = "none"  # or a number
     reshard_of: dict = dataclasses.field(default_factory=dict)  # by pattern of `group`
     optimizer: str = "adamw"
-    lr: float = 1e-3
+    lr: float | None = None  # torch's default
     weight_decay: float | None = None
     momentum: float | None = None
     betas: tuple | None = None
@@ -319,8 +319,8 @@ def parse(arguments):
     add("--steps", type=int, default=10)
     add("--group", action="append", default=[], help="module pattern, or a,b,c for one group")
     add("--reshard-after-forward", default="none", metavar="true|false|none|RANKS")
-    add("--optimizer", choices=["sgd", "adam", "adamw"], default="adamw")
-    add("--lr", type=float, default=1e-3)
+    add("--optimizer", choices=list(OPTIMIZERS), default="adamw")
+    add("--lr", type=float)
     add("--weight-decay", type=float)
     add("--momentum", type=float)
     add("--betas", type=lambda text: tuple(map(float, text.split(","))))

@@ -55,6 +55,20 @@ class StateDtypes(harness.Comparison):
         self.compare("bfloat16", SGD, groups=GROUPS)
         self.compare({"momentum_buffer": "bfloat16"}, SGD, {"nesterov": True})
 
+    def test_of_other_optimizers(self):
+        for kind, dtype, options in (
+            ("rmsprop", {"square_avg": "bfloat16"}, {"momentum": 0.5, "centered": True}),
+            ("rmsprop", {"grad_avg": "bfloat16"}, {"centered": True, "weight_decay": 0.1}),
+            ("adagrad", "bfloat16", {"initial_accumulator_value": 0.1}),
+            ("nadam", "bfloat16", {"decoupled_weight_decay": True, "weight_decay": 0.3}),
+            ("adadelta", {"acc_delta": "bfloat16"}, {}),
+        ):
+            with self.subTest(optimizer=kind, dtype=dtype):
+                optimizer = harness.Optimizer(kind, {})
+                self.compare(dtype, optimizer, options, GROUPS, model=MLP)
+                if not isinstance(dtype, dict):
+                    self.compare("float32", optimizer, options, model=BF16)
+
     def test_of_parameters_in_bf16(self):
         """Parameters are widened and rounded as the state is."""
         for dtype in ("float32", MIXED):

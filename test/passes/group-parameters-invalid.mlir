@@ -146,7 +146,7 @@ mesh: {dp: 0}
 //--- syntax.yaml
 mesh: {dp: 2
 
-# BETAS: {{.*}}betas.yaml:1:{{.*}}: error: optimizer has 1 betas, expected 2
+# BETAS: {{.*}}betas.yaml:1:{{.*}}: error: betas holds 1 number, expected 2
 //--- betas.yaml
 optimizer: {betas: [0.9]}
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """tools/python/fsdpc: exported modules are captured, and what cannot be exported is refused."""
 
+import contextlib
+import io
 import os
 import pathlib
 import re
@@ -300,6 +302,36 @@ class Package(exported.Exported):
         self.assertIn("fsdp.optimizer sgd", step)
         self.assertNotIn("fsdp.optimizer_group", step)
 
+    def test_other_optimizers(self):
+        """The other kinds, each with its options; what torch computes the initial state from is its default."""
+        number = r"\d\.\d+e[+-]\d+"
+        for make, text in (
+            (lambda own: torch.optim.RMSprop(own, lr=0.5, alpha=0.75, momentum=0.25, centered=True),
+             r"rmsprop lr = 5.0\d*e-01 .* momentum = 2.5\d*e-01 alpha = 7.5\d*e-01 eps = 1.0\d*e-08 centered loc"),
+            (lambda own: torch.optim.Adagrad(own, lr_decay=0.5, initial_accumulator_value=0.25, maximize=True),
+             r"adagrad lr = 1.0\d*e-02 .* eps = 1.0\d*e-10 lr_decay = 5.0\d*e-01 initial_accumulator_value = "
+             r"2.5\d*e-01 maximize loc"),
+            (lambda own: torch.optim.Adamax(own), rf"adamax lr = 2.0\d*e-03 weight_decay = {number} betas"),
+            (lambda own: torch.optim.NAdam(own, momentum_decay=0.5, decoupled_weight_decay=True),
+             r"nadam lr = 2.0\d*e-03 .* momentum_decay = 5.0\d*e-01 decoupled_weight_decay loc"),
+            (lambda own: torch.optim.RAdam(own, weight_decay=0.5), r"radam lr = 1.0\d*e-03 weight_decay = 5.0\d*e-01"),
+            (lambda own: torch.optim.Adadelta([{"params": own, "rho": 0.5, "eps": 0.25}]),
+             r"adadelta lr = 1.0\d*e\+00 .* rho = 5.0\d*e-01 eps = 2.5\d*e-01 loc"),
+        ):  # fmt: skip
+            model = Tied()
+            optimizer = make(list(model.parameters()))
+            with self.subTest(optimizer=type(optimizer).__name__):
+                with contextlib.redirect_stderr(io.StringIO()) as notes:
+                    fsdpc.export(model, self.batch(), self.path, optimizer=optimizer)
+                self.assertNotIn("state is not exported", notes.getvalue())
+                step = self.capture()
+                self.assertRegex(step, "fsdp.optimizer " + text)
+                self.assertNotIn("fsdp.optimizer_group", step)
+        model = Tied()
+        groups = [{"params": [model.table.weight], "rho": 0.5}, {"params": []}]
+        fsdpc.export(model, self.batch(), self.path, optimizer=torch.optim.Adadelta(groups))
+        self.assertRegex(self.capture(), r"fsdp.optimizer_group \[@table.weight\] rho = 5.0\d*e-01 loc")
+
     def test_rates_before_schedulers(self):
         """What all groups have is the optimizer's, for flags to replace; of a rate that which a
         scheduler of torch began with, not its first step's."""
@@ -320,13 +352,16 @@ class Package(exported.Exported):
                 fsdpc.export(model, self.batch(), self.path, optimizer=optimizer)
 
         own, adam = list(model.parameters()), torch.optim.Adam
-        expect("is RMSprop, expected", torch.optim.RMSprop(own))
+        expect("is Rprop, expected one of .* SGD, Adam, .* Adadelta", torch.optim.Rprop(own))
         expect(r"group 1 .* of shape \[2, 2\]", adam([{"params": own}, {"params": other.weight}]))
         expect("differentiable .* not supported", adam(own, differentiable=True))
         model.extra = nn.Parameter(torch.ones(1))
         expect("'extra' requires a gradient", adam(own))
         groups = [{"params": own}, {"params": [model.extra], "momentum": 0.5}]
         expect("momentum of group 1 .* 0.5, but 0.9", torch.optim.SGD(groups, momentum=0.9))
+        for kind in (torch.optim.NAdam, adam):
+            groups = [{"params": own}, {"params": [model.extra], "decoupled_weight_decay": True}]
+            expect("decoupled_weight_decay of group 1 .* True, but False", kind(groups))
 
     def test_mixed_precision(self):
         """Casts of parameters, arguments and results are operators; the model is left as it was."""

@@ -4,6 +4,7 @@
 #define FSDP_ANALYSIS_OPTIMIZERVALUES_H
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/Plan/Abi.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -11,31 +12,22 @@
 
 namespace fsdp {
 
-/// Options of an optimizer under torch.optim's names; 0 where the optimizer has no such option.
-struct OptimizerValues {
-  OptimizerKind kind = OptimizerKind::SGD;
-  double lr = 0, weightDecay = 0, momentum = 0, dampening = 0, beta1 = 0, beta2 = 0, eps = 0;
-  bool nesterov = false, amsgrad = false, maximize = false;
-  /// `lr` is that of a parameter group: a run's learning rate does not replace it.
-  bool hasOwnLr = false;
-};
-
-/// The optimizer of a module and its groups.
+/// The optimizer of a module and its groups, as a plan has them.
 class OptimizerTable {
 public:
-  /// Reads a module with one optimizer. Diagnoses a parameter in two parameter groups, and betas or
-  /// eps of an optimizer that has none.
+  /// Reads a module with one optimizer. Diagnoses a parameter in two parameter groups, options of a
+  /// group that the optimizer does not have, and an optimizer without a kernel for the target.
   static llvm::FailureOr<OptimizerTable> build(mlir::ModuleOp module);
 
   /// The values of parameters outside of all groups, then those of each group, in declaration
   /// order.
-  llvm::ArrayRef<OptimizerValues> getValues() const { return values; }
+  llvm::ArrayRef<fsdp_optimizer> getValues() const { return values; }
   /// The index in getValues() of the values that update a parameter.
   unsigned getIndex(mlir::StringAttr param) const { return indexOf.lookup(param); }
-  const OptimizerValues &lookup(mlir::StringAttr param) const { return values[getIndex(param)]; }
+  const fsdp_optimizer &lookup(mlir::StringAttr param) const { return values[getIndex(param)]; }
 
 private:
-  std::vector<OptimizerValues> values;
+  std::vector<fsdp_optimizer> values;
   llvm::DenseMap<mlir::StringAttr, unsigned> indexOf; // of parameters in groups
 };
 

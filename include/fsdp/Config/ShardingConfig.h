@@ -171,8 +171,7 @@ struct Accumulation {
 struct OptimizerRule {
   std::vector<std::string> parameters; // names or patterns; empty: all
   std::optional<int64_t> maxDims;      // only parameters with at most this many dimensions
-  std::optional<double> lr, weightDecay, eps;
-  std::optional<std::vector<double>> betas;
+  OptimizerOptions options;
   ConfigPlace place;
 };
 
@@ -180,10 +179,9 @@ struct OptimizerRule {
 /// starts from torch's defaults.
 struct OptimizerOverrides {
   std::optional<OptimizerKind> kind;
-  std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
-  std::optional<bool> nesterov, amsgrad, maximize;
+  OptimizerOptions options;
+  std::optional<double> clipGradNorm;
   std::optional<NormType> clipNormType;
-  std::optional<std::vector<double>> betas;
   std::optional<StateDtypes> stateDtype;
   std::optional<std::vector<OptimizerRule>> groups;
   ConfigPlace place;

@@ -30,18 +30,16 @@ llvm::Expected<InputSpec> parseInputSpec(llvm::StringRef text);
 /// Parameters with options of their own, by name; absent options are the optimizer's.
 struct OptimizerGroupSpec {
   std::vector<std::string> parameters;
-  std::optional<double> lr = {}, weightDecay = {}, beta1 = {}, beta2 = {}, eps = {};
+  OptimizerOptions options = {};
 };
 
 /// Options of torch.optim's optimizers under torch's names. The defaults of absent options are the
 /// model file's, or torch's if the user names another kind.
 struct OptimizerSpec {
   std::optional<OptimizerKind> kind = {}; // absent: the file's, else AdamW
-  std::optional<double> lr = {}, weightDecay = {}, momentum = {}, beta1 = {}, beta2 = {}, eps = {};
+  OptimizerOptions options = {};
   std::optional<double> clipGradNorm = {}; // absent: gradients are not clipped
   NormType clipNormType = NormType::Two;
-  std::optional<double> dampening = {};
-  bool nesterov = false, amsgrad = false, maximize = false;
   StateDtypes stateDtypes = {}; // empty: the parameters' dtypes
   std::vector<OptimizerGroupSpec> groups = {};
 };

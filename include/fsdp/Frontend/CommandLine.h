@@ -36,10 +36,9 @@ public:
 private:
   std::string model, method = "forward", optimizer, target = "cpu", paramDtype, stateDtype;
   std::vector<std::string> inputs, libraries, operatorFacts;
-  std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
-  bool nesterov = false, amsgrad = false, maximize = false;
+  OptimizerOptions optimizerOptions;
+  std::optional<double> clipGradNorm;
   std::string clipNormType;
-  std::vector<double> betas;
 };
 
 /// The inputs of one entry point. Two inputs of one name are an error.

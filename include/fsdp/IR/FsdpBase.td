@@ -124,7 +124,13 @@ def Fsdp_GradientSync : Fsdp_Enum<"GradientSync", "after which microbatches grad
 def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "optimizer, as torch.optim names it", [
   I32EnumCase<"SGD", 0, "sgd">,
   I32EnumCase<"Adam", 1, "adam">,
-  I32EnumCase<"AdamW", 2, "adamw">
+  I32EnumCase<"AdamW", 2, "adamw">,
+  I32EnumCase<"RMSprop", 3, "rmsprop">,
+  I32EnumCase<"Adagrad", 4, "adagrad">,
+  I32EnumCase<"Adamax", 5, "adamax">,
+  I32EnumCase<"NAdam", 6, "nadam">,
+  I32EnumCase<"RAdam", 7, "radam">,
+  I32EnumCase<"Adadelta", 8, "adadelta">
 ]>;
 
 def Fsdp_Prefetch : Fsdp_Enum<"Prefetch", "when a gather starts before its use", [

@@ -55,9 +55,11 @@ def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
 def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
   let summary = "Declare the optimizer and its hyper-parameters, named as in torch.optim";
   let description = [{
-    `lr` is the default learning rate; each step receives its own as an input. `momentum`,
-    `dampening` and `nesterov` belong to sgd, `betas`, `eps` and `amsgrad` to adam and adamw.
-    Parameters of an `fsdp.optimizer_group` have options of their own.
+    `lr` is the default learning rate; each step receives its own as an input. An optimizer has the
+    options that torch's has, listed in `fsdp/Plan/Optimizers.h`, all of which are stated, but for
+    flags that are false and for a `dampening`, `lr_decay` or `initial_accumulator_value` of 0.
+    adamw is torch's Adam with `decoupled_weight_decay`. Parameters of an `fsdp.optimizer_group` have
+    options of their own.
 
     With `clip_grad_norm` updates take clipped gradients: multiplied by
     min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
@@ -71,6 +73,10 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0 clip_norm_type = inf
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 nesterov maximize
+    fsdp.optimizer rmsprop lr = 0.01 weight_decay = 0.0 momentum = 0.0 alpha = 0.99 eps = 1.0e-8 centered
+    fsdp.optimizer adagrad lr = 0.01 weight_decay = 0.0 eps = 1.0e-10 initial_accumulator_value = 0.1
+    fsdp.optimizer nadam lr = 2.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 momentum_decay = 4.0e-3
+    fsdp.optimizer adadelta lr = 1.0 weight_decay = 0.0 rho = 0.9 eps = 1.0e-6
     fsdp.optimizer adam lr = 1.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {exp_avg = bf16}
     ```
   }];
@@ -80,9 +86,16 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        OptionalAttr<F64Attr>:$momentum,
                        OptionalAttr<F64Attr>:$dampening,
                        OptionalAttr<DenseF64ArrayAttr>:$betas,
+                       OptionalAttr<F64Attr>:$alpha,
+                       OptionalAttr<F64Attr>:$rho,
                        OptionalAttr<F64Attr>:$eps,
+                       OptionalAttr<F64Attr>:$momentum_decay,
+                       OptionalAttr<F64Attr>:$lr_decay,
+                       OptionalAttr<F64Attr>:$initial_accumulator_value,
                        UnitAttr:$nesterov,
                        UnitAttr:$amsgrad,
+                       UnitAttr:$centered,
+                       UnitAttr:$decoupled_weight_decay,
                        UnitAttr:$maximize,
                        OptionalAttr<F64Attr>:$clip_grad_norm,
                        DefaultValuedProp<EnumProp<Fsdp_NormType>, "::fsdp::NormType::Two">:$clip_norm_type,
@@ -90,8 +103,12 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
   let assemblyFormat = [{
     $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
     (`momentum` `=` custom<PlainFloat>($momentum)^)? (`dampening` `=` custom<PlainFloat>($dampening)^)?
-    (`betas` `=` $betas^)? (`eps` `=` custom<PlainFloat>($eps)^)?
-    (`nesterov` $nesterov^)? (`amsgrad` $amsgrad^)? (`maximize` $maximize^)?
+    (`betas` `=` $betas^)? (`alpha` `=` custom<PlainFloat>($alpha)^)? (`rho` `=` custom<PlainFloat>($rho)^)?
+    (`eps` `=` custom<PlainFloat>($eps)^)? (`momentum_decay` `=` custom<PlainFloat>($momentum_decay)^)?
+    (`lr_decay` `=` custom<PlainFloat>($lr_decay)^)?
+    (`initial_accumulator_value` `=` custom<PlainFloat>($initial_accumulator_value)^)?
+    (`nesterov` $nesterov^)? (`amsgrad` $amsgrad^)? (`centered` $centered^)?
+    (`decoupled_weight_decay` $decoupled_weight_decay^)? (`maximize` $maximize^)?
     (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?
     (`clip_norm_type` `=` custom<NormType>($clip_norm_type)^)?
     (`state_dtype` `=` $state_dtype^)? attr-dict
@@ -103,7 +120,7 @@ def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {
   let summary = "Declare parameters that the optimizer updates with options of their own";
   let description = [{
     One of torch.optim's parameter groups: options that it leaves out are the optimizer's. A
-    parameter belongs to at most one group; `betas` and `eps` are for adam and adamw.
+    parameter belongs to at most one group.
 
     ```mlir
     fsdp.optimizer_group [@layers.0.norm.weight, @layers.0.wq.bias] weight_decay = 0.0
@@ -114,10 +131,16 @@ def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {
                        OptionalAttr<F64Attr>:$lr,
                        OptionalAttr<F64Attr>:$weight_decay,
                        OptionalAttr<DenseF64ArrayAttr>:$betas,
-                       OptionalAttr<F64Attr>:$eps);
+                       OptionalAttr<F64Attr>:$alpha,
+                       OptionalAttr<F64Attr>:$rho,
+                       OptionalAttr<F64Attr>:$eps,
+                       OptionalAttr<F64Attr>:$momentum_decay,
+                       OptionalAttr<F64Attr>:$lr_decay);
   let assemblyFormat = [{
     $params (`lr` `=` custom<PlainFloat>($lr)^)? (`weight_decay` `=` custom<PlainFloat>($weight_decay)^)?
-    (`betas` `=` $betas^)? (`eps` `=` custom<PlainFloat>($eps)^)? attr-dict
+    (`betas` `=` $betas^)? (`alpha` `=` custom<PlainFloat>($alpha)^)? (`rho` `=` custom<PlainFloat>($rho)^)?
+    (`eps` `=` custom<PlainFloat>($eps)^)? (`momentum_decay` `=` custom<PlainFloat>($momentum_decay)^)?
+    (`lr_decay` `=` custom<PlainFloat>($lr_decay)^)? attr-dict
   }];
   let hasVerifier = 1;
 }

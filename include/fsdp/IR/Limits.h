@@ -35,12 +35,14 @@ std::optional<std::string> checkExtensionName(llvm::StringRef name);
 std::optional<std::string> checkExtensionSizes(llvm::StringRef name, int64_t bytesPerElement,
                                                int64_t bytesPerPart);
 
-/// Learning rate, weight decay, momentum, dampening, eps: finite and not negative.
+/// Learning rate, weight decay, momentum, eps, ...: finite and not negative.
 std::optional<std::string> checkHyperParameter(double value);
 /// Nesterov momentum needs a momentum and no dampening. The text names the value that is wrong.
 std::optional<std::string> checkNesterov(bool nesterov, double momentum, double dampening);
-/// A beta of adam and adamw: at least 0 and below 1.
-std::optional<std::string> checkBeta(double value);
+/// A beta: at least 0 and below 1.
+std::optional<std::string> checkBelowOne(double value);
+/// rho of adadelta: at least 0 and at most 1.
+std::optional<std::string> checkUpToOne(double value);
 /// The norm that gradients are clipped to. The clip factor is computed in fp32, where the norm must
 /// be above 0 and finite.
 std::optional<std::string> checkClipGradNorm(double norm);

@@ -4,26 +4,58 @@
 #define FSDP_IR_OPTIMIZEROPTIONS_H
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/Plan/Optimizers.h"
+#include "mlir/IR/Builders.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace fsdp {
 
-/// Whether torch.optim's optimizer of this kind has the option: "momentum", "amsgrad", ...
-bool hasOption(OptimizerKind kind, llvm::StringRef name);
+/// Values of an optimizer's options by torch's names: one number, two of `betas`, 0 or 1 of a flag.
+/// An option that is absent is not given.
+using OptimizerOptions = std::map<std::string, llvm::SmallVector<double, 2>, std::less<>>;
 
-/// An option by name, and whether the user gave it.
-using GivenOption = std::pair<llvm::StringRef, bool>;
+inline const plan::OptimizerKind &getKindEntry(OptimizerKind kind) {
+  return plan::kOptimizerKinds[static_cast<size_t>(kind)];
+}
+/// torch's defaults of all options that this kind has.
+OptimizerOptions getDefaultOptions(OptimizerKind kind);
 
 /// The first given option that this kind does not have.
-std::optional<llvm::StringRef> findForeignOption(OptimizerKind kind,
-                                                 llvm::ArrayRef<GivenOption> options);
+std::optional<llvm::StringRef> findForeignOption(OptimizerKind kind, const OptimizerOptions &given);
+
+/// The first option whose number of values or a value is wrong, and the description of the error:
+/// "is -1, expected ...", "holds 1 number, expected 2".
+struct WrongOption {
+  llvm::StringRef name;
+  std::string problem;
+};
+std::optional<WrongOption> findWrongOption(const OptimizerOptions &given);
+/// Nesterov momentum needs a momentum and no dampening. The text names the value that is wrong.
+std::optional<std::string> checkNesterov(const OptimizerOptions &given);
+
+/// Describes why devices of this target cannot update by such an optimizer; nullopt if they can.
+std::optional<std::string> explainTarget(OptimizerKind kind, Target target);
+
+/// The options that an `fsdp.optimizer` or an `fsdp.optimizer_group` states.
+OptimizerOptions readOptions(mlir::Operation *op);
+/// States the given options. Optional ones that are 0 are left out.
+void writeOptions(mlir::Operation *op, const OptimizerOptions &given);
+/// An `fsdp.optimizer` with the given options, and torch's defaults of the others.
+OptimizerOp createOptimizer(mlir::OpBuilder &builder, mlir::Location location, OptimizerKind kind,
+                            const OptimizerOptions &given, mlir::FloatAttr clipGradNorm,
+                            NormType clipNormType);
+/// An `fsdp.optimizer_group` with the given options.
+OptimizerGroupOp createOptimizerGroup(mlir::OpBuilder &builder, mlir::Location location,
+                                      llvm::ArrayRef<mlir::Attribute> params,
+                                      const OptimizerOptions &given);
 
 /// torch's names of the optimizer states of each parameter, in the order of a plan: exp_avg, ...
-llvm::SmallVector<llvm::StringRef, 3> getStateNames(OptimizerKind kind, bool hasMomentum,
-                                                    bool amsgrad);
+llvm::SmallVector<llvm::StringRef, 3> getStateNames(OptimizerKind kind,
+                                                    const OptimizerOptions &given);
 llvm::SmallVector<llvm::StringRef, 3> getStateNames(OptimizerOp optimizer);
 
 /// Describes why `name` is no state of an optimizer with `states`; nullopt if it is one.

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 21u
+#define FSDP_PLAN_ABI_VERSION 22u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -55,11 +55,19 @@ typedef enum fsdp_step_kind { FSDP_TRAINING = 0, FSDP_EVALUATION = 1 } fsdp_step
 
 typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
 
+/* Optimizers of torch.optim. Optimizers.h has their options and states. */
 typedef enum fsdp_optimizer_kind {
   FSDP_SGD = 0,
   FSDP_ADAM = 1,
-  FSDP_ADAMW = 2
+  FSDP_ADAMW = 2,
+  FSDP_RMSPROP = 3,
+  FSDP_ADAGRAD = 4,
+  FSDP_ADAMAX = 5,
+  FSDP_NADAM = 6,
+  FSDP_RADAM = 7,
+  FSDP_ADADELTA = 8
 } fsdp_optimizer_kind;
+#define FSDP_NUM_OPTIMIZER_KINDS 9
 
 /* The norm that gradients are clipped by: the sum of absolute values, the root of the sum of
  * squares, or the largest absolute value. */
@@ -313,8 +321,7 @@ typedef struct fsdp_group {
   int64_t gather_shard;     /* arena offset of this rank's input of a gather: `shard`, or if
                                gather_dtype is another dtype, the shard's copy in gather_dtype,
                                which updates write, and the runtime before the first step */
-  /* Arena offsets of the optimizer state of the shard: sgd with momentum: {momentum buffer}; adam,
-   * adamw: {exp_avg, exp_avg_sq}, with FSDP_AMSGRAD also max_exp_avg_sq; else -1. */
+  /* Arena offsets of the optimizer's states of the shard, in the order of Optimizers.h; else -1. */
   int64_t state[FSDP_MAX_STATES];
   /* With state_on_host: offsets in the host's arena; `state` is then the fetched copies'
    * offsets. */
@@ -326,16 +333,20 @@ typedef struct fsdp_group {
 } fsdp_group;
 
 /* Options of torch.optim, as bits of `options`. */
-#define FSDP_NESTEROV 1u /* sgd */
-#define FSDP_AMSGRAD 2u  /* adam, adamw */
+#define FSDP_NESTEROV 1u
+#define FSDP_AMSGRAD 2u
 #define FSDP_MAXIMIZE 4u
 #define FSDP_OWN_LR 8u /* the parameter group has its own learning rate: no flag replaces it */
+#define FSDP_CENTERED 16u
+#define FSDP_DECOUPLED_WEIGHT_DECAY 32u /* adamw has it without this bit */
 
-/* Options of one of torch.optim's parameter groups. */
+/* Options of one of torch.optim's parameter groups; 0 where the optimizer does not have the
+ * option. */
 typedef struct fsdp_optimizer {
   uint32_t kind;    /* fsdp_optimizer_kind */
   uint32_t options; /* FSDP_NESTEROV, ... */
   double lr, weight_decay, momentum, beta1, beta2, eps, dampening;
+  double alpha, rho, lr_decay, initial_accumulator_value, momentum_decay;
 } fsdp_optimizer;
 
 /* A kernel that the compiler generated, for fixed dtypes, sizes and strides. */
@@ -399,8 +410,8 @@ typedef struct fsdp_plan {
   const fsdp_parameter *parameters;
   const fsdp_piece *pieces;
   const int64_t *integers;
-  const fsdp_optimizer *optimizer_groups; /* of `optimizer`'s kind, options but FSDP_OWN_LR,
-                                             momentum and dampening */
+  const fsdp_optimizer *optimizer_groups; /* of `optimizer`'s kind; equal in the options that are
+                                             of no group, see Optimizers.h */
   const fsdp_communicator *communicators; /* equal in all plans of a program */
   const fsdp_kernel *kernels;
   const char *strings;

@@ -126,7 +126,7 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
   EXPECT_EQ(launcher.launchKernel(JoinPartialsArguments{sums, 1, sums + 8}, stream), cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(ClipFactorArguments{sums + 8, 0.5f, clip, nullptr}, stream),
             cudaSuccess);
-  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0};
+  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(launcher.launchKernel(
                 OptimizerScalarsArguments{adamw, static_cast<OptimizerInputs *>(memory), scalars},
                 stream),

@@ -141,7 +141,7 @@ TEST(KernelLaunchTest, NothingIsLaunchedForNoElements) {
 }
 
 TEST_F(KernelDeviceTest, ScalarsEqualTorchsWithinOneUlp) {
-  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0};
+  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0};
   for (int64_t step : {1, 2, 10, 1000, 1'000'000}) {
     OptimizerInputs inputs{3e-4, step};
     DeviceBytes given(bytesOf(inputs)), result(bytesOf(OptimizerScalars{}));
@@ -183,10 +183,11 @@ static std::vector<UpdateCase> updateCases() {
 }
 
 TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
-  const fsdp_optimizer optimizers[] = {{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0},
-                                       {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0},
-                                       {FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0},
-                                       {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0}};
+  const fsdp_optimizer optimizers[] = {
+      {FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+      {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+      {FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0},
+      {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0}};
   for (const fsdp_optimizer &optimizer : optimizers)
     for (size_t size : kSmallSizes)
       for (const UpdateCase &own : updateCases())

@@ -68,15 +68,16 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, KernelUpdateReferenceTest,
-    testing::Values(fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_SGD, FSDP_NESTEROV, 0, 0.1, 0.9, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0.3},
-                    fsdp_optimizer{FSDP_ADAM, FSDP_AMSGRAD, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0},
-                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8, 0},
-                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0},
-                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0},
-                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0}));
+    testing::Values(fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_SGD, FSDP_NESTEROV, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0.3, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_ADAM, FSDP_AMSGRAD, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0,
+                                   0, 0},
+                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0}));
 
 // What is left between the kernels and torch: torch's square root is not correctly rounded.
 TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {
@@ -130,7 +131,8 @@ TEST(KernelReferenceTest, NarrowShardsAreTorchsFusedUpdatesWithinOneUlp) {
           own[i].abs_();
         torchs[i] = own[i].clone();
       }
-      const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2, kEps, 0};
+      const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2,
+                                     kEps, 0, 0,     0,      0,   0,      0};
       const OptimizerScalars scalars = referenceScalars(optimizer, {kRate, 3});
       runOnHost(OptimizerUpdateArguments{
           .kind = kind,

@@ -90,6 +90,23 @@ class RecordedTrain(unittest.TestCase):
         self.assertEqual(len(lines), STEPS)
         return [(line["loss_hex"], line["grad_norm"]) for line in lines], safetensors_io.load(weights), printed
 
+    def test_optimizers_without_kernels(self):
+        """A step that was captured for CPUs, with an optimizer that no kernel of the backend runs."""
+        tools, model = BUILD / "bin", self.folder / "model.pt"
+        config = models.Config("mlp", dim=16, layers=2, batch=2)
+        export.export(config, "script", str(model))
+        step, plan = self.folder / "planned.mlir", self.folder / "plan.so"
+        data = self.folder / "data.safetensors"
+        safetensors_io.save(data, models.example_inputs(config, seed=7, batch=SAMPLES))
+        weights = self.folder / "weights.safetensors"
+        self.run_tool(tools / "fsdp-capture", model, *models.input_flags(config), "--optimizer", "rmsprop",
+                      "--weights", weights, "-o", self.folder / "captured.mlir")  # fmt: skip
+        self.run_tool(tools / "fsdp-opt", self.folder / "captured.mlir", "--fsdp-pipeline=mesh=dp=1 fusion=off", "-o",
+                      step)  # fmt: skip
+        self.run_tool(tools / "fsdp-compile", step, "--shared", "-o", plan)
+        with self.assertRaisesRegex(AssertionError, "no kernel updates by rmsprop on a CUDA device; sgd, adam or adamw do"):
+            self.run_recorded(plan, "--device", "cuda", "--data", data, "--init", weights, "--steps", 1)
+
     def compare(self, run, expected, tolerance):
         figures, weights, _ = run
         expected_figures, expected_weights, _ = expected

@@ -75,7 +75,7 @@ struct Reference {
 };
 
 fsdp_optimizer sgd(double weightDecay, double momentum) {
-  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0, 0};
+  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 }
 fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double dampening = 0) {
   optimizer.options = options;
@@ -84,7 +84,7 @@ fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double da
 }
 fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9,
                     double beta2 = 0.999) {
-  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, beta2, 1e-8, 0};
+  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, beta2, 1e-8, 0, 0, 0, 0, 0, 0};
 }
 
 std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }

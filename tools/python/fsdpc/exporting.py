@@ -167,7 +167,8 @@ def _print_notes(model, batch, optimizer):
             _note(f"{have}: a training binary reads inputs whose first dimension counts samples, the same number in "
                   "each. Make a tensor for all samples a buffer, and give several rows of one sample a second dimension")  # fmt: skip
             break
-    if optimizer is not None and optimizer.state:
+    # Adagrad has its state before the first step.
+    if optimizer is not None and any(state.get("step", 1) for state in optimizer.state.values()):
         _note("the optimizer's state is not exported: training begins with a new state. --resume takes a checkpoint")
 
 
@@ -186,7 +187,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     forward_methods: methods that are forwards of their modules, beside forward itself: names by
         patterns of modules, {"vae": ["encode", "decode"]}. Operators of such a method belong to
         its module, whose group is gathered for it (FSDP2's register_fsdp_forward_method).
-    optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Its values and those of its
+    optimizer: torch.optim.SGD, Adam, AdamW, RMSprop, Adagrad, Adamax, NAdam, RAdam or Adadelta of the
+        model's parameters. Its values and those of its
         parameter groups become the step's; flags of fsdpc and its --config override them.
     mixed_precision: torch.distributed.fsdp.MixedPrecisionPolicy of the model, or a dict of them from
         patterns of modules ("layers.*", "**.norm"; "" is the model; a tuple of paths is one group) in

@@ -4,14 +4,18 @@ import torch
 
 from .errors import ExportError
 
-_KINDS = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adamw"}
+_KINDS = {
+    torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adamw", torch.optim.RMSprop: "rmsprop",
+    torch.optim.Adagrad: "adagrad", torch.optim.Adamax: "adamax", torch.optim.NAdam: "nadam",
+    torch.optim.RAdam: "radam", torch.optim.Adadelta: "adadelta",
+}  # fmt: skip
 #: Options that each parameter group may set; the others hold for the whole optimizer.
-_OF_GROUPS = {"sgd": ("lr", "weight_decay"), "adam": ("lr", "weight_decay", "betas", "eps")}
-_OF_ALL = {"sgd": ("momentum", "dampening", "nesterov", "maximize"), "adam": ("amsgrad", "maximize")}
+_OF_GROUPS = ("lr", "weight_decay", "betas", "alpha", "rho", "eps", "momentum_decay", "lr_decay")
+_OF_ALL = ("momentum", "dampening", "nesterov", "amsgrad", "centered", "decoupled_weight_decay", "maximize",
+           "initial_accumulator_value")  # fmt: skip
 #: Options that affect how torch computes, not what; foreach, fused and capturable differ on a CPU
 #: only in rounding.
-_IGNORED = {"params", "param_names", "foreach", "fused", "capturable", "initial_lr",
-            "decoupled_weight_decay"}  # fmt: skip
+_IGNORED = {"params", "param_names", "foreach", "fused", "capturable", "initial_lr"}
 
 
 def _plain(name, value):
@@ -28,12 +32,10 @@ def _kind_of(optimizer):
     kind = _KINDS.get(type(optimizer))
     if kind is None:
         raise ExportError(
-            f"the optimizer is {type(optimizer).__name__}, expected torch.optim's SGD, Adam or AdamW"
+            f"the optimizer is {type(optimizer).__name__}, expected one of torch.optim's "
+            + ", ".join(known.__name__ for known in _KINDS)
         )
-    decoupled = {group.get("decoupled_weight_decay", False) for group in optimizer.param_groups}
-    if len(decoupled) > 1:
-        raise ExportError("decoupled_weight_decay differs between groups of the optimizer")
-    return "adamw" if kind == "adam" and decoupled == {True} else kind
+    return kind
 
 
 def _value(group, name):
@@ -57,18 +59,23 @@ def describe(model, optimizer):
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ExportError("there are hooks of the optimizer's step, which a compiled step does not run: remove them "
                           "before the export")  # fmt: skip
-    family = "sgd" if kind == "sgd" else "adam"
-    shared = {name: _plain(name, optimizer.param_groups[0][name]) for name in _OF_ALL[family]}
-    own = {name: _shared(optimizer, name) for name in _OF_GROUPS[family]}
+    # torch makes the initial state by the optimizer's own defaults, whatever the groups say.
+    made = {"initial_accumulator_value"} & optimizer.defaults.keys()
+    shared = {
+        name: _plain(name, optimizer.defaults[name] if name in made else optimizer.param_groups[0][name])
+        for name in _OF_ALL
+        if name in optimizer.defaults
+    }
+    own = {name: _shared(optimizer, name) for name in _OF_GROUPS if name in optimizer.defaults}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups, held = [], set()
     for number, group in enumerate(optimizer.param_groups):
-        known = {*_OF_ALL[family], *_OF_GROUPS[family], *_IGNORED}
+        known = {*shared, *own, *_IGNORED}
         for name in group.keys() - known:
             if group[name]:
                 raise ExportError(f"{name} of the optimizer is {group[name]!r}, not supported")
         for name, value in shared.items():
-            if _plain(name, group[name]) != value:
+            if name not in made and _plain(name, group[name]) != value:
                 raise ExportError(
                     f"{name} of group {number} of the optimizer is {group[name]}, but {value} of "
                     "group 0: it is the same for all here"
@@ -92,4 +99,7 @@ def describe(model, optimizer):
                 f"parameter '{name}' requires a gradient, but the optimizer does not have it: hand "
                 "it over, or freeze it with requires_grad_(False)"
             )
+    # adamw is torch's Adam whose weight decay is decoupled.
+    if kind in ("adam", "adamw"):
+        kind = "adamw" if shared.pop("decoupled_weight_decay") else "adam"
     return {"name": kind, **own, **shared, "groups": groups}
