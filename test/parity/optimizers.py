@@ -88,12 +88,14 @@ class Optimizers(harness.Comparison):
                 self.compare(optimizer, options, model=CONVNET)
 
     def test_others(self):
+        """In the layouts by turns."""
         for kind, choices in OTHERS.items():
-            for options in choices:
+            for number, options in enumerate(choices):
                 with self.subTest(optimizer=kind, **options):
                     workspace = self.workspace(LLAMA, harness.Optimizer(kind, options))
                     run, expected = self.expect(workspace, steps=8)
-                    self.check(workspace, run, expected, 2, communicators=["local"])
+                    layout = ["flat", "per-param"][number % 2]
+                    self.check(workspace, run, expected, 2, [layout], "", ["local"])
 
     def test_others_by_a_file(self):
         """The captured optimizer is adamw: the file's kind takes torch's defaults."""
