@@ -12,7 +12,7 @@ static const char *getOriginName(cost::Origin origin) {
   return origin == cost::Origin::Measured ? "measured" : "roofline";
 }
 
-/// Of the operation's duration.
+/// Where the operation's duration comes from.
 static cost::Origin getOrigin(Operation *op, ModuleOp module, const GroupTable &groups,
                               const cost::CostModel &costs) {
   return llvm::TypeSwitch<Operation *, cost::Origin>(op)

@@ -40,10 +40,24 @@ static at::Tensor &multiply(at::Tensor &tensor, double factor) {
   return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
 }
 
+/// Applies weight decay to the parameters, or to the gradients, which it returns.
+static at::Tensor decayWeights(const fsdp_optimizer &values, Chunk &chunk) {
+  if (values.weight_decay == 0)
+    return chunk.gradients;
+  if (values.kind != FSDP_ADAMW && !(values.options & FSDP_DECOUPLED_WEIGHT_DECAY))
+    return chunk.gradients.add(chunk.parameters, values.weight_decay);
+  multiply(chunk.parameters, 1 - values.lr * values.weight_decay);
+  return chunk.gradients;
+}
+
+/// The averages of gradients and of their squares, exp_avg and exp_avg_sq.
+static void takeMoments(const fsdp_optimizer &values, const at::Tensor &gradients, Chunk &chunk) {
+  chunk.states[0].lerp_(gradients, 1 - values.beta1);
+  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+}
+
 static void runSgd(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
-  at::Tensor gradients = chunk.gradients;
-  if (values.weight_decay != 0)
-    gradients = gradients.add(chunk.parameters, values.weight_decay);
+  at::Tensor gradients = decayWeights(values, chunk);
   if (!chunk.states.empty()) {
     at::Tensor &momentum = chunk.states[0];
     if (step == 1)
@@ -57,15 +71,8 @@ static void runSgd(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
 }
 
 static void runAdam(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
-  at::Tensor gradients = chunk.gradients;
-  if (values.weight_decay != 0) {
-    if (values.kind == FSDP_ADAMW)
-      multiply(chunk.parameters, 1 - values.lr * values.weight_decay);
-    else
-      gradients = gradients.add(chunk.parameters, values.weight_decay);
-  }
-  chunk.states[0].lerp_(gradients, 1 - values.beta1);
-  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  at::Tensor gradients = decayWeights(values, chunk);
+  takeMoments(values, gradients, chunk);
   double correction1 = 1 - std::pow(values.beta1, step);
   double correction2 = 1 - std::pow(values.beta2, step);
   if (values.options & FSDP_AMSGRAD)
@@ -73,16 +80,6 @@ static void runAdam(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
   at::Tensor denominator = chunk.states[(values.options & FSDP_AMSGRAD) ? 2 : 1].sqrt();
   denominator.div_(std::sqrt(correction2)).add_(values.eps);
   chunk.parameters.addcdiv_(chunk.states[0], denominator, -(values.lr / correction1));
-}
-
-/// Applies weight decay to the parameters, or to the gradients, which it returns.
-static at::Tensor decayWeights(const fsdp_optimizer &values, Chunk &chunk) {
-  if (values.weight_decay == 0)
-    return chunk.gradients;
-  if (!(values.options & FSDP_DECOUPLED_WEIGHT_DECAY))
-    return chunk.gradients.add(chunk.parameters, values.weight_decay);
-  multiply(chunk.parameters, 1 - values.lr * values.weight_decay);
-  return chunk.gradients;
 }
 
 static void runRmsprop(const fsdp_optimizer &values, Chunk &chunk) {
@@ -128,8 +125,7 @@ static void runNadam(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
   const auto time = static_cast<double>(step);
   const double mu = plan::nadamMomentum(values, time), next = plan::nadamMomentum(values, time + 1);
   const double product = plan::nadamProduct(values, step);
-  chunk.states[0].lerp_(gradients, 1 - values.beta1);
-  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  takeMoments(values, gradients, chunk);
   at::Tensor denominator =
       chunk.states[1].div(1 - std::pow(values.beta2, time)).sqrt().add_(values.eps);
   chunk.parameters.addcdiv_(gradients, denominator, -values.lr * (1 - mu) / (1 - product));
@@ -139,8 +135,7 @@ static void runNadam(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
 
 static void runRadam(const fsdp_optimizer &values, double step, Chunk &chunk) {
   at::Tensor gradients = decayWeights(values, chunk);
-  chunk.states[0].lerp_(gradients, 1 - values.beta1);
-  multiply(chunk.states[1], values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  takeMoments(values, gradients, chunk);
   const double correction2 = 1 - std::pow(values.beta2, step);
   at::Tensor change = chunk.states[0].div(1 - std::pow(values.beta1, step));
   multiply(change, values.lr);

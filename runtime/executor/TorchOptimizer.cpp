@@ -39,7 +39,7 @@ public:
 private:
   static constexpr int64_t kChunkElements = 8192;
 
-  /// Of a chunk, as they lie in memory.
+  /// A chunk's tensors in the dtypes of memory.
   struct Stored {
     at::Tensor parameters, gradients, state[FSDP_MAX_STATES];
   };
@@ -50,7 +50,7 @@ private:
     at::Tensor ofParameters; // gradients in the parameters' dtype
     at::Tensor decayed, first, second;
   };
-  /// Of one step.
+  /// The numbers of one step.
   struct Step {
     double number, learningRate;
     double product = 0; // nadam's

@@ -93,7 +93,8 @@ int main(int argc, char **argv) {
   app.add_option("--caps", options.caps, "Memory caps, times the minimum peak")
       ->delimiter(',')
       ->check(CLI::Range(1., 1000.));
-  app.add_option("--budget", options.measure.optimize.simulationBudget, "Simulations per plan")
+  app.add_option("--budget", options.measure.optimize.simulationBudget,
+                 "Simulations of a search, which may be repeated")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--partial-plans", options.measure.partialPlans,
                  "Limit of the exact search for the bound of tiny instances; 0: no search")

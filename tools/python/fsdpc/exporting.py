@@ -188,8 +188,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         patterns of modules, {"vae": ["encode", "decode"]}. Operators of such a method belong to
         its module, whose group is gathered for it (FSDP2's register_fsdp_forward_method).
     optimizer: torch.optim.SGD, Adam, AdamW, RMSprop, Adagrad, Adamax, NAdam, RAdam or Adadelta of the
-        model's parameters. Its values and those of its
-        parameter groups become the step's; flags of fsdpc and its --config override them.
+        model's parameters. Its values and those of its parameter groups become the step's; flags of
+        fsdpc and its --config override them.
     mixed_precision: torch.distributed.fsdp.MixedPrecisionPolicy of the model, or a dict of them from
         patterns of modules ("layers.*", "**.norm"; "" is the model; a tuple of paths is one group) in
         the order in which FSDP2's fully_shard is called. Casts of parameters, of modules' arguments
