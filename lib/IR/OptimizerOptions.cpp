@@ -208,7 +208,8 @@ llvm::Expected<DictionaryAttr> fsdp::makeStateDtype(const StateDtypes &given, Op
   NamedAttrList list;
   for (StringRef state : states)
     for (StringRef name : {state, StringRef()})
-      if (auto found = dtypes.find(name); found != dtypes.end()) {
+      if (auto found = dtypes.find(name);
+          found != dtypes.end() && !(name.empty() && state == StringRef(plan::kAverage))) {
         if (!isOfParameters(found->second))
           list.append(state, TypeAttr::get(found->second));
         break;

@@ -58,7 +58,7 @@ static void takeMoments(const fsdp_optimizer &values, const at::Tensor &gradient
 
 static void runSgd(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = decayWeights(values, chunk);
-  if (!chunk.states.empty()) {
+  if (values.momentum != 0) {
     at::Tensor &momentum = chunk.states[0];
     if (step == 1)
       momentum.copy_(gradients);
@@ -88,7 +88,7 @@ static void runRmsprop(const fsdp_optimizer &values, Chunk &chunk) {
   multiply(square, values.alpha).addcmul_(gradients, gradients, 1 - values.alpha);
   at::Tensor average = square;
   if (values.options & FSDP_CENTERED) {
-    at::Tensor &mean = chunk.states.back();
+    at::Tensor &mean = chunk.states[values.momentum > 0 ? 2 : 1];
     mean.lerp_(gradients, 1 - values.alpha);
     average = square.addcmul(mean, mean, -1);
   }
@@ -183,36 +183,59 @@ static void runChunk(const fsdp_optimizer &values, int64_t step, Chunk &chunk) {
   }
 }
 
+/// A whole chunk: `count` elements from `first` on, and zeros.
+static at::Tensor takeChunk(const at::Tensor &tensor, int64_t first, int64_t count,
+                            at::ScalarType dtype) {
+  at::Tensor whole = at::zeros({kChunkElements}, tensor.options().dtype(dtype));
+  whole.narrow(0, 0, count).copy_(tensor.narrow(0, first, count));
+  return whole;
+}
+
+static void giveChunk(at::Tensor &tensor, int64_t first, int64_t count, const at::Tensor &whole) {
+  tensor.narrow(0, first, count).copy_(whole.narrow(0, 0, count));
+}
+
+/// The moving average of the parameters, which begins with those of the first step.
+static void takeAverage(const fsdp_optimizer &values, int64_t step, const at::Tensor &parameters,
+                        at::Tensor &average) {
+  const bool isWide = average.scalar_type() != parameters.scalar_type();
+  const at::ScalarType dtype = isWide ? at::kFloat : parameters.scalar_type();
+  for (int64_t first = 0; first < parameters.numel(); first += kChunkElements) {
+    int64_t count = std::min(kChunkElements, parameters.numel() - first);
+    at::Tensor own = takeChunk(parameters, first, count, dtype);
+    if (step > 1)
+      own = takeChunk(average, first, count, dtype).lerp_(own, 1 - values.ema_decay);
+    giveChunk(average, first, count, own);
+  }
+}
+
 void fsdp::interpreter::updateFlat(const fsdp_optimizer &values, int64_t step,
                                    at::Tensor &parameters, at::Tensor gradients,
                                    MutableArrayRef<at::Tensor> states,
                                    std::optional<float> clipFactor) {
+  const bool isAveraged = values.ema_decay != 0; // the average is the last state
+  MutableArrayRef<at::Tensor> own = states.drop_back(isAveraged);
   gradients = gradients.to(parameters.scalar_type());
   if (clipFactor)
     gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
   if (values.options & FSDP_MAXIMIZE)
     gradients = gradients.neg();
   // If a state has another dtype, computation is in fp32, and results are rounded when stored.
-  const bool isWide = llvm::any_of(states, [&](const at::Tensor &state) {
+  const bool isWide = llvm::any_of(own, [&](const at::Tensor &state) {
     return state.scalar_type() != parameters.scalar_type();
   });
   const at::ScalarType dtype = isWide ? at::kFloat : parameters.scalar_type();
   for (int64_t first = 0; first < parameters.numel(); first += kChunkElements) {
     int64_t count = std::min(kChunkElements, parameters.numel() - first);
-    auto take = [&](const at::Tensor &tensor) {
-      at::Tensor whole = at::zeros({kChunkElements}, tensor.options().dtype(dtype));
-      whole.narrow(0, 0, count).copy_(tensor.narrow(0, first, count));
-      return whole;
-    };
-    Chunk chunk{take(parameters), take(gradients), llvm::map_to_vector<2>(states, take)};
+    auto take = [&](const at::Tensor &tensor) { return takeChunk(tensor, first, count, dtype); };
+    Chunk chunk{take(parameters), take(gradients), llvm::map_to_vector<2>(own, take)};
     runChunk(values, step, chunk);
-    auto give = [&](at::Tensor &tensor, const at::Tensor &whole) {
-      tensor.narrow(0, first, count).copy_(whole.narrow(0, 0, count));
-    };
-    give(parameters, chunk.parameters);
-    for (auto [state, whole] : llvm::zip_equal(states, chunk.states))
-      give(state, whole);
+    giveChunk(parameters, first, count, chunk.parameters);
+    for (auto [state, whole] : llvm::zip_equal(own, chunk.states))
+      giveChunk(state, first, count, whole);
   }
+  if (isAveraged)
+    takeAverage(values, step, parameters, states.back());
 }
 
 at::Tensor fsdp::interpreter::computeNormPart(NormType type, const at::Tensor &values) {

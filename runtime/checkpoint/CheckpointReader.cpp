@@ -42,9 +42,10 @@ const CheckpointReader::Tensor *CheckpointReader::find(const StateRange &range,
     return find(bufferNameOfRank(range.name, isOfRank ? rank : 0, range.isTransient));
   if (const Tensor *tensor = find(range.name))
     return tensor;
-  for (const std::string &alias : range.aliases)
-    if (const Tensor *tensor = find(alias))
-      return tensor;
+  for (const std::vector<std::string> *others : {&range.aliases, &range.substitutes})
+    for (const std::string &name : *others)
+      if (const Tensor *tensor = find(name))
+        return tensor;
   return nullptr;
 }
 
@@ -213,20 +214,33 @@ static bool isCastOnLoad(StateRange::Kind kind, fsdp_dtype from, fsdp_dtype to) 
   return kind == StateRange::Kind::OptimizerState && isKnown(from) && isKnown(to);
 }
 
-std::vector<std::string> CheckpointReader::describeCasts(const PlanView &plan) const {
+const CheckpointReader::Tensor *CheckpointReader::findState(const PlanView &plan,
+                                                            const fsdp_parameter &parameter,
+                                                            unsigned state) const {
+  for (const std::string &name : parameterNames(plan, parameter))
+    if (const Tensor *tensor = find(optimizerTensorName(name, optimizerStateName(plan, state))))
+      return tensor;
+  return nullptr;
+}
+
+std::vector<std::string> CheckpointReader::describeDifferences(const PlanView &plan) const {
   std::map<std::string, int64_t> counts; // of parameters, by the text about them
+  int64_t missingAverages = 0;
   for (const fsdp_parameter &parameter : plan.parameters())
     for (unsigned i = 0; i < plan.numOptimizerStates() && isTrained(plan, parameter); ++i) {
       const uint32_t own = plan.groups()[parameter.group].state_dtype[i];
-      for (const std::string &name : parameterNames(plan, parameter))
-        if (const Tensor *tensor = find(optimizerTensorName(name, optimizerStateName(plan, i)))) {
-          if (tensor->dtype && *tensor->dtype != own)
-            ++counts[std::string(optimizerStateName(plan, i)) + " is " + tensor->dtypeName +
-                     " in the checkpoint and " + safetensorsName(own) + " here"];
-          break;
-        }
+      const Tensor *tensor = findState(plan, parameter, i);
+      if (!tensor)
+        missingAverages += plan.isAverage(i);
+      else if (tensor->dtype && *tensor->dtype != own)
+        ++counts[std::string(optimizerStateName(plan, i)) + " is " + tensor->dtypeName +
+                 " in the checkpoint and " + safetensorsName(own) + " here"];
     }
   std::vector<std::string> lines;
+  if (missingAverages != 0)
+    lines.push_back("the checkpoint has no moving average of " + std::to_string(missingAverages) +
+                    (missingAverages == 1 ? " parameter" : " parameters") +
+                    ": it begins with the weights");
   for (const auto &[what, count] : counts)
     lines.push_back("optimizer state " + what + ": it is cast, of " + std::to_string(count) +
                     (count == 1 ? " parameter" : " parameters"));

@@ -31,8 +31,9 @@ public:
   const std::vector<ManifestFile> &allFiles() const { return files; }
   std::string filePath(size_t file) const { return folder + "/" + files[file].name; }
 
-  /// A line for people about each optimizer state whose dtype in the checkpoint is not the plan's.
-  std::vector<std::string> describeCasts(const PlanView &plan) const;
+  /// Lines for people about optimizer states whose dtype in the checkpoint is not the plan's, and
+  /// about averages of weights that the checkpoint does not have.
+  std::vector<std::string> describeDifferences(const PlanView &plan) const;
 
   /// Fails if there is a tensor that the plan does not have.
   Status checkNames(const PlanView &plan) const;
@@ -93,6 +94,8 @@ private:
                   uint64_t position, std::vector<int64_t> offsets);
   const Tensor *find(const std::string &name) const;
   const Tensor *find(const StateRange &range, const PlanView &plan, unsigned rank) const;
+  const Tensor *findState(const PlanView &plan, const fsdp_parameter &parameter,
+                          unsigned state) const;
   Status addCopies(const StateRange &range, const Tensor &tensor, std::vector<Copy> &copies) const;
   Result<double> scalar(const std::string &name, const Tensor &tensor) const;
 

@@ -149,6 +149,8 @@ static void addParameter(const PlanView &plan, const fsdp_parameter &parameter,
     state.name = optimizerTensorName(names[0], optimizerStateName(plan, i));
     for (size_t alias = 1; alias < names.size(); ++alias)
       state.aliases.push_back(optimizerTensorName(names[alias], optimizerStateName(plan, i)));
+    if (plan.isAverage(i))
+      state.substitutes = names;
     state.onHost = plan.isStateOnHost(group);
     state.dtype = static_cast<fsdp_dtype>(group.state_dtype[i]);
     state.offset =

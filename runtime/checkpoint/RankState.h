@@ -23,6 +23,9 @@ struct StateRange {
 
   std::string name;
   std::vector<std::string> aliases; // of a shared parameter
+  /// Tensors with which the state begins if a checkpoint does not have it: for an average of a
+  /// parameter, the names of the parameter.
+  std::vector<std::string> substitutes;
   Kind kind = Kind::Parameter;
   fsdp_dtype dtype = FSDP_F32;
   std::vector<int64_t> shape; // of the whole tensor

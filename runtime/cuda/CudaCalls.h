@@ -89,6 +89,7 @@ public:
                                    cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const OptimizerUpdateArguments &arguments,
                                    cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const AverageArguments &arguments, cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) = 0;

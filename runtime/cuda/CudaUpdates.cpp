@@ -51,6 +51,13 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
                    .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f,
                    .dtype = shard.dtype,
                    .stateDtype = {shard.stateDtype[0], shard.stateDtype[1], shard.stateDtype[2]}};
+  update.average = {.average = shard.average,
+                    .averageDtype = shard.averageDtype,
+                    .parameters = shard.parameters,
+                    .dtype = shard.dtype,
+                    .weight = static_cast<float>(1 - optimizer.ema_decay),
+                    .inputs = inputs + index,
+                    .elements = shard.average ? shard.elements : 0};
   updates.push_back(update);
   return {};
 }
@@ -154,7 +161,10 @@ Status CudaUpdates::run(size_t index) {
   if (!isNormTaken)
     if (Status status = launch(update.norm, "partialNorm"); !status.ok())
       return status;
-  return launch(update.kernel, "optimizerUpdate");
+  if (Status status = launch(update.kernel, "optimizerUpdate");
+      !status.ok() || update.average.elements == 0)
+    return status;
+  return launch(update.average, "average");
 }
 
 Status CudaUpdates::end(double *part) {

@@ -42,6 +42,7 @@ public:
 private:
   struct Update {
     OptimizerUpdateArguments kernel;
+    AverageArguments average;  // of 0 elements: there is none
     PartialNormArguments norm; // its partial results begin at firstPartial
     int64_t firstPartial;
     uint32_t optimizer;

@@ -148,6 +148,9 @@ public:
   cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }
+  cudaError_t launchKernel(const AverageArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
   cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }

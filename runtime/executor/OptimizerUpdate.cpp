@@ -6,6 +6,7 @@
 #include "cpu/VectorAdam.h"
 #include "cpu/Widen.h"
 #include "executor/TorchOptimizer.h"
+#include "executor/WeightAverage.h"
 #include "plan/NormType.h"
 
 #include <ATen/Parallel.h>
@@ -34,7 +35,7 @@ public:
       : optimizer(optimizer), elements(shard.elements), parameters{shard.parameters, shard.dtype},
         gradients{const_cast<std::byte *>(shard.gradients), shard.gradientDtype},
         normParts((elements + kChunkElements - 1) / kChunkElements) {
-    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+    for (unsigned i = 0; i < kMaxStates; ++i)
       if (shard.state[i])
         state[i] = {shard.state[i], shard.stateDtype[i]};
     for (Values *values : {&parameters, &gradients, &state[0], &state[1], &state[2]})
@@ -76,7 +77,7 @@ protected:
   struct Chunk {
     int64_t first, count;
     float *parameters;
-    std::array<float *, FSDP_MAX_STATES> state;
+    std::array<float *, kMaxStates> state;
   };
 
   /// A chunk of values in fp32: in place, or, if they have another dtype, in a buffer of the
@@ -107,7 +108,7 @@ protected:
         narrow(from, values.at(chunk.first), values.dtype, static_cast<size_t>(chunk.count));
     };
     narrowed(parameters, chunk.parameters);
-    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+    for (unsigned i = 0; i < kMaxStates; ++i)
       narrowed(state[i], chunk.state[i]);
   }
 
@@ -166,7 +167,7 @@ private:
     }
   }
 
-  Values parameters, gradients, state[FSDP_MAX_STATES];
+  Values parameters, gradients, state[kMaxStates];
   size_t numBuffers = 0;
   std::vector<float> wide;       // buffers of a chunk by thread
   std::vector<double> normParts; // by chunk
@@ -282,7 +283,7 @@ private:
 } // namespace
 
 bool fsdp::rt::hasOwnStateDtype(const ShardBuffers &shard) {
-  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+  for (unsigned i = 0; i < kMaxStates; ++i)
     if (shard.state[i] && shard.stateDtype[i] != shard.dtype)
       return true;
   return false;
@@ -308,8 +309,8 @@ static std::unique_ptr<ShardUpdate> makeFusedUpdate(const fsdp_optimizer &optimi
   return std::make_unique<FusedAdam>(optimizer, shard);
 }
 
-std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &optimizer,
-                                                       const ShardBuffers &shard) {
+static std::unique_ptr<ShardUpdate> makeUpdate(const fsdp_optimizer &optimizer,
+                                               const ShardBuffers &shard) {
   const bool isFused = optimizer.kind <= FSDP_ADAMW;
   if (shard.dtype != FSDP_F32 && !(isFused && hasOwnStateDtype(shard)))
     return makeTorchUpdate(optimizer, shard);
@@ -317,4 +318,11 @@ std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &opt
   if (shard.gathered)
     update = std::make_unique<CopyingUpdate>(std::move(update), shard);
   return update;
+}
+
+std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &optimizer,
+                                                       const ShardBuffers &shard) {
+  std::unique_ptr<ShardUpdate> update = makeUpdate(optimizer, shard);
+  return shard.average ? makeAveragingUpdate(std::move(update), optimizer.ema_decay, shard)
+                       : std::move(update);
 }

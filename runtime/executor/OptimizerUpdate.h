@@ -31,22 +31,28 @@ struct ShardPiece {
   uint32_t optimizer = 0;
 };
 
+/// The most states that an optimizer's formula has: all but the average of the weights.
+inline constexpr unsigned kMaxStates = FSDP_MAX_STATES - 1;
+
 /// One rank's part of a group: `elements` of `dtype` each (gradients of `gradientDtype`), of which
 /// `pieces` belong to parameters and the rest is padding. `state` as in fsdp_group; an unused state
-/// is null. `gathered`: the parameters' copy in `gatheredDtype`; null if the parameters themselves
-/// are gathered. If that copy or the gradients have another dtype than `dtype`, `dtype` is fp32 and
-/// the other dtype is narrower. `stateDtype` is as in fsdp_group. The memory belongs to the caller.
+/// is null. `average`: the moving average of the parameters; null if there is none. `gathered`: the
+/// parameters' copy in `gatheredDtype`; null if the parameters themselves are gathered. If that
+/// copy or the gradients have another dtype than `dtype`, `dtype` is fp32 and the other dtype is
+/// narrower. `stateDtype` is as in fsdp_group. The memory belongs to the caller.
 struct ShardBuffers {
   fsdp_dtype dtype;
   int64_t elements;
   std::byte *parameters;
   const std::byte *gradients;
-  std::byte *state[FSDP_MAX_STATES];
+  std::byte *state[kMaxStates];
   std::vector<ShardPiece> pieces;
   fsdp_dtype gradientDtype = dtype;
   std::byte *gathered = nullptr;
   fsdp_dtype gatheredDtype = dtype;
-  std::array<fsdp_dtype, FSDP_MAX_STATES> stateDtype = {dtype, dtype, dtype};
+  std::array<fsdp_dtype, kMaxStates> stateDtype = {dtype, dtype, dtype};
+  std::byte *average = nullptr;
+  fsdp_dtype averageDtype = dtype;
   bool countsInNorm = true; // false: another rank counts the gradients
 };
 

@@ -151,7 +151,13 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry) {
       if (piece.rank == PlanView::shardOf(group, rank) &&
           piece.shard_offset < group.trained_elements)
         buffers.pieces.push_back({piece.shard_offset, piece.count, parameter.optimizer});
-  for (unsigned state = 0; state < view.numOptimizerStates(); ++state) {
+  unsigned numStates = view.numOptimizerStates();
+  if (view.hasAverage()) {
+    --numStates;
+    buffers.average = arena + group.state[numStates];
+    buffers.averageDtype = static_cast<fsdp_dtype>(group.state_dtype[numStates]);
+  }
+  for (unsigned state = 0; state < numStates; ++state) {
     buffers.state[state] = arena + group.state[state];
     buffers.stateDtype[state] = static_cast<fsdp_dtype>(group.state_dtype[state]);
   }

@@ -177,6 +177,9 @@ public:
   /// The number of optimizer states with one element per parameter element: at most
   /// FSDP_MAX_STATES; 0 for an evaluation.
   unsigned numOptimizerStates() const;
+  /// True if the last of these states is a moving average of the parameters.
+  bool hasAverage() const { return !isEvaluation() && plan.optimizer.ema_decay != 0; }
+  bool isAverage(unsigned state) const { return hasAverage() && state + 1 == numOptimizerStates(); }
 
   /// An entry for a message: `aten::mm in module "layers.0" (model.py:12)`, or
   /// `all_gather of group "layers.0"`.

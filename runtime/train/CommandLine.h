@@ -44,7 +44,10 @@ private:
   Status checkRanks();
   bool given(const char *flag) { return app.get_option(flag)->count() != 0; }
   /// "--flag value" as typed, for messages.
-  std::string typed(const char *flag) { return flag + (" " + app[flag]->as<std::string>()); }
+  std::string typed(const char *flag) {
+    const bool hasValue = app[flag]->get_items_expected_max() > 0;
+    return hasValue ? flag + (" " + app[flag]->as<std::string>()) : flag;
+  }
 
   const PlanView &plan;
   CLI::App app;

@@ -121,7 +121,7 @@ Status CommandLine::checkFake() {
   if (options.ranks)
     return Status::error("--communicator fake needs no other ranks, but " + typed("--ranks") +
                          " runs all of them as threads");
-  for (const char *flag : {"--save", "--checkpoint-dir", "--resume"})
+  for (const char *flag : {"--save", "--save-ema", "--checkpoint-dir", "--resume"})
     if (given(flag))
       return Status::error(std::string(flag) + ": a fake run has nothing worth saving");
   return {};
@@ -134,7 +134,11 @@ Status CommandLine::checkPaths() {
     if (path.ends_with(".safetensors") && options.dataType)
       return Status::error("--data-dtype " + dataType + " describes raw tokens, but --data " +
                            path + " names a safetensors file");
-  for (const char *flag : {"--init", "--save"})
+  for (const char *flag : {"--eval-ema", "--save-ema"})
+    if (given(flag) && !plan.hasAverage())
+      return Status::error(typed(flag) + ": this binary keeps no moving average of the weights; "
+                                         "compile it with fsdpc --ema-decay");
+  for (const char *flag : {"--init", "--save", "--save-ema"})
     if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors") &&
         !(flag == std::string("--init") && options.init.ends_with(kWeightsIndexEnd)))
       return Status::error(typed(flag) + ": the name must end with .safetensors");
@@ -146,9 +150,10 @@ Status CommandLine::checkPaths() {
     if (auto paths = findDataFiles(patterns, flag); paths.ok())
       for (const std::string &path : *paths)
         data.push_back({flag, splitShape(path).second});
-  if (std::optional<std::string> clash = findClash(
-          data,
-          {{"--save", options.save}, {"--log-file", options.log}, {"--trace", options.trace}}))
+  if (std::optional<std::string> clash = findClash(data, {{"--save", options.save},
+                                                          {"--save-ema", options.saveAverage},
+                                                          {"--log-file", options.log},
+                                                          {"--trace", options.trace}}))
     return Status::error(*clash);
   return {};
 }
@@ -198,7 +203,8 @@ Status CommandLine::checkEvaluation() {
   for (auto [flag, isAsked] : {std::pair{"--eval-data", given("--eval-data")},
                                {"--eval-split", options.evalSplit != 0},
                                {"--eval-every", given("--eval-every")},
-                               {"--eval-steps", given("--eval-steps")}})
+                               {"--eval-steps", given("--eval-steps")},
+                               {"--eval-ema", given("--eval-ema")}})
     if (isAsked && evaluationPlans(plan.tables()).empty())
       return Status::error(typed(flag) +
                            ": this binary is compiled without an evaluation; compile it with fsdpc "
@@ -208,14 +214,14 @@ Status CommandLine::checkEvaluation() {
   if (options.evalSplit != 0 && given("--eval-data"))
     return Status::error(typed("--eval-split") + " evaluates samples of --data, but there is " +
                          typed("--eval-data"));
-  for (const char *flag : {"--eval-every", "--eval-steps"})
-    if (given(flag)) {
-      // A resumed run may take the split from its checkpoint.
-      if (!given("--eval-data") && options.evalSplit == 0 && !options.resume)
-        return Status::error(typed(flag) + " is for --eval-data FILE or --eval-split F");
-      if (app[flag]->as<int64_t>() < 1)
-        return Status::error(typed(flag) + ": expected 1 or more");
-    }
+  for (const char *flag : {"--eval-every", "--eval-steps", "--eval-ema"})
+    // A resumed run may take the split from its checkpoint.
+    if (given(flag) && !given("--eval-data") && options.evalSplit == 0 && !options.resume)
+      return Status::error(typed(flag) + " is for --eval-data FILE or --eval-split F");
+  for (auto [flag, value] :
+       {std::pair{"--eval-every", options.evalEvery}, {"--eval-steps", options.evalSteps}})
+    if (value && *value < 1)
+      return Status::error(typed(flag) + ": expected 1 or more");
   return {};
 }
 

@@ -131,6 +131,9 @@ void CommandLine::addDataFlags() {
               "Evaluate after every N steps, and after the last one. Default: after the last one");
   group.whole("--eval-steps", options.evalSteps, "N", kMaximumSteps,
               "Batches of each shape in an evaluation. Default: all full batches");
+  group.flag("--eval-ema", options.evalAverage,
+             "Evaluate the moving average of the weights (fsdpc --ema-decay) instead of the "
+             "weights");
   group.value("--init", options.init, "FILE.safetensors",
               "Initial weights: full tensors by qualified name, parameters and buffers, in one "
               "file or in those of a model.safetensors.index.json. "
@@ -184,6 +187,9 @@ void CommandLine::addOutputFlags() {
   group.value("--save", options.save, "FILE.safetensors",
               "Write the full weights after the last step, or after SIGINT or SIGTERM, which "
               "stop the run after the current step");
+  group.value("--save-ema", options.saveAverage, "FILE.safetensors",
+              "Likewise the moving average of the weights (fsdpc --ema-decay), with the model's "
+              "buffers");
   group.value("--log-file,--log", options.log, "FILE.jsonl",
               "Write a JSON line per step: step, loss, loss_hex (per rank, of up to 16), "
               "grad_norm, lr, step_ms, samples_per_s, issue_ms, samples, tokens, tokens_per_s, "

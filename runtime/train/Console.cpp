@@ -199,10 +199,10 @@ void Console::skipped(const std::string &outlier) {
   std::fflush(stdout);
 }
 
-void Console::saved(const std::string &path) {
+void Console::saved(const char *what, const std::string &path) {
   if (options.quiet)
     return;
-  std::printf("weights saved to %s\n", path.c_str());
+  std::printf("%s saved to %s\n", what, path.c_str());
   std::fflush(stdout);
 }
 
@@ -210,7 +210,8 @@ void Console::evaluation(const EvaluationRecord &record) {
   if (options.quiet)
     return;
   bar.clear();
-  std::printf("evaluation after step %s: loss %.4f", grouped(record.step).c_str(), record.loss);
+  std::printf("evaluation%s after step %s: loss %.4f", record.isOfAverage ? " of the average" : "",
+              grouped(record.step).c_str(), record.loss);
   if (record.isOfTokens)
     std::printf("  perplexity %.5g", std::exp(record.loss));
   std::printf("  on %s sample%s in %.3g ms\n", grouped(record.samples).c_str(),

@@ -42,7 +42,7 @@ public:
   void evaluation(const EvaluationRecord &record);
   /// After the last step; `interrupted`: stopped by a signal.
   void end(const ExecutorStatistics &statistics, bool interrupted);
-  void saved(const std::string &path);
+  void saved(const char *what, const std::string &path);
   /// A complete checkpoint, and how long steps waited for it.
   void checkpoint(const SavedCheckpoint &saved);
 

@@ -36,14 +36,15 @@ Status RankRun::openWeights() {
   if (!file.ok())
     return file.status();
   weights = std::move(*file);
-  // --save may overwrite a file that is loaded: it is replaced only when the new file is complete.
+  // --save and --save-ema may overwrite a file that is loaded: it is replaced only when the new
+  // file is complete.
   std::vector<NamedPath> inputs, outputs = {{"--log-file", options.log},
                                             {"--trace", options.trace},
                                             {"--operator-report", options.operatorReport}};
   for (const std::string &own : weights->filePaths())
     inputs.push_back({"--init", own});
   if (path.ends_with(kWeightsIndexEnd))
-    outputs.push_back({"--save", options.save});
+    outputs.insert(outputs.end(), {{"--save", options.save}, {"--save-ema", options.saveAverage}});
   if (std::optional<std::string> clash = findClash(inputs, outputs))
     return Status::error(*clash);
   origin = "weights from " + path;
@@ -54,11 +55,12 @@ Status RankRun::openWeights() {
 Status RankRun::checkOutputs() {
   if (!isFirst)
     return {};
-  if (!options.save.empty()) {
-    size_t slash = options.save.rfind('/');
-    std::string folder = slash == std::string::npos ? "." : options.save.substr(0, slash + 1);
-    if (::access(folder.c_str(), W_OK) != 0)
-      return Status::error("--save " + options.save + ": cannot write in '" + folder +
+  for (const NamedPath &file :
+       {NamedPath{"--save", options.save}, {"--save-ema", options.saveAverage}}) {
+    size_t slash = file.path.rfind('/');
+    std::string folder = slash == std::string::npos ? "." : file.path.substr(0, slash + 1);
+    if (!file.path.empty() && ::access(folder.c_str(), W_OK) != 0)
+      return Status::error(file.flag + " " + file.path + ": cannot write in '" + folder +
                            "': " + std::strerror(errno));
   }
   if (!options.tensorboard.empty()) {
@@ -167,9 +169,9 @@ Status RankRun::openEvaluation() {
     evaluation.emplace(std::move(evaluates), options, device, communicator);
     if (Status status = evaluation->openData(training.inputShapes()); !status.ok())
       return status;
-  } else if (options.evalEvery || options.evalSteps)
-    return Status::error(
-        "--eval-every and --eval-steps are for --eval-data FILE or --eval-split F");
+  } else if (options.evalEvery || options.evalSteps || options.evalAverage)
+    return Status::error("--eval-every, --eval-steps and --eval-ema are for --eval-data FILE or "
+                         "--eval-split F");
   if (options.evalSplit != 0)
     notes.push_back(std::to_string(training.samplesHeldOut()) +
                     " samples of --data are held out (--eval-split " +
@@ -189,7 +191,7 @@ Status RankRun::openFiles() {
     guardWindow = {resumed->guardLosses, resumed->guardNorms};
   }
   if (reader)
-    std::ranges::move(reader->describeCasts(plan), std::back_inserter(notes));
+    std::ranges::move(reader->describeDifferences(plan), std::back_inserter(notes));
   if (Status status = openTrainingData(resumed); !status.ok())
     return status;
   if (Status status = chooseSchedule(); !status.ok())
@@ -275,6 +277,8 @@ Status RankRun::makeExecutor() {
       return status;
     training.resume();
   }
+  if (options.evalAverage || !options.saveAverage.empty())
+    average.emplace(plan, device, arena, training.hostArena());
   if (weights) {
     std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
     LoadingBar bar("weights", !isFirst || options.quiet);

@@ -9,6 +9,7 @@
 #define FSDP_RUNTIME_RANKRUN_H
 
 #include "checkpoint/Weights.h"
+#include "train/AveragedWeights.h"
 #include "train/CheckpointSaver.h"
 #include "train/Checkpoints.h"
 #include "train/Console.h"
@@ -68,6 +69,12 @@ private:
   Outcome drain();
   /// Evaluates on --eval-data, unless the current parameters have been evaluated already.
   Outcome evaluate();
+  Outcome evaluate(EvaluationRecord &record);
+  /// The average has been set by an update.
+  bool isAveraged() const { return average && issued > skippedSteps; }
+  /// Writes weights to a file; `what` they are, for people.
+  Outcome save(const char *what, const std::string &path);
+  Outcome saveAverage();
   bool savesAtEnd() const;
   Outcome saveCheckpoint();
   /// Waits for the checkpoint in progress.
@@ -116,7 +123,8 @@ private:
 
   std::byte *arena = nullptr;
   TrainingSteps training;
-  std::optional<Evaluation> evaluation; // null: no evaluation
+  std::optional<Evaluation> evaluation;   // null: no evaluation
+  std::optional<AveragedWeights> average; // null: nothing is evaluated or saved of it
   std::vector<StepExchange> exchanged;  // by rank
   std::vector<double> losses;           // by rank
   std::optional<OutlierGuard> guard;

@@ -158,6 +158,8 @@ Status StepLog::write(const EvaluationRecord &record) {
     appendField(line, "perplexity", std::exp(record.loss));
   appendField(line, "eval_samples", record.samples);
   appendField(line, "eval_ms", record.milliseconds);
+  if (record.isOfAverage)
+    line += ", \"ema\": true";
   line += "}\n";
   return write(line);
 }

@@ -52,6 +52,7 @@ struct EvaluationRecord {
   int64_t step = 0; // updates before it
   double loss = 0;  // mean over steps and ranks
   std::span<const double> rankLosses;
+  bool isOfAverage = false; // of the weights' moving average
   bool isOfTokens = false; // the loss is a cross-entropy per token: its exponential is a perplexity
   int64_t samples = 0;
   double milliseconds = 0;
@@ -71,7 +72,7 @@ public:
   /// Writes the step's line at once. Without a file: nothing.
   Status write(const StepRecord &record);
   /// The same for an evaluation: {"step", "eval_loss", "loss_hex" as above, "eval_samples",
-  /// "eval_ms"} and, for tokens, {"perplexity"}.
+  /// "eval_ms"}, for tokens {"perplexity"}, and of the weights' moving average {"ema": true}.
   Status write(const EvaluationRecord &record);
   /// The same for a checkpoint: {"step", "checkpoint": path, "bytes", "save_ms", "exposed_ms"}.
   Status write(const SavedCheckpoint &saved);

@@ -36,9 +36,11 @@ struct TrainOptions {
   uint64_t evalSplitSeed = 0;        // --seed of the run's first start
   std::optional<int64_t> evalEvery;  // updates; default: only after the last one
   std::optional<int64_t> evalSteps;  // of one evaluation; default: one pass over evalData
+  bool evalAverage = false;          // of the weights' moving average
   bool shuffle = false;
   bool overfit = false;              // every step reads the first one's samples
   std::string init, save, log;       // "": not given
+  std::string saveAverage;           // file of the weights' moving average; "": none
   std::string tensorboard;           // folder; "": none
   std::string checkpointDir;         // "": none
   std::optional<int64_t> saveEvery;  // steps

@@ -52,14 +52,30 @@ Outcome RankRun::run() {
     return outcome;
   if (console)
     console->end(training.executor().statistics(), stopped);
-  if (options.save.empty())
+  if (Outcome outcome = save("weights", options.save); !outcome.status.ok())
+    return outcome;
+  return saveAverage();
+}
+
+Outcome RankRun::save(const char *what, const std::string &path) {
+  if (path.empty())
     return {};
   std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
-  Outcome outcome = agree(communicator, saveWeights(plan, communicator, *stream, arena,
-                                                    training.hostArena(), options.save));
+  Outcome outcome = agree(
+      communicator, saveWeights(plan, communicator, *stream, arena, training.hostArena(), path));
   if (outcome.status.ok() && console)
-    console->saved(options.save);
+    console->saved(what, path);
   return outcome;
+}
+
+/// The state is of no use afterwards, so the weights stay replaced.
+Outcome RankRun::saveAverage() {
+  if (options.saveAverage.empty())
+    return {};
+  if (isAveraged())
+    if (Outcome outcome = agree(communicator, average->use()); !outcome.status.ok())
+      return outcome;
+  return save("moving average of the weights", options.saveAverage);
 }
 
 Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
@@ -290,15 +306,25 @@ Outcome RankRun::saveCheckpoint() {
   return {tellSaved(), false};
 }
 
+Outcome RankRun::evaluate(EvaluationRecord &record) {
+  auto told = [this](const std::string &message, const std::string &dump) {
+    writeDump(message, dump);
+  };
+  record.isOfAverage = options.evalAverage && isAveraged();
+  if (record.isOfAverage)
+    if (Status status = average->use(); !status.ok())
+      return {status, false};
+  if (Outcome outcome = evaluation->run(issued, told, record); !outcome.status.ok())
+    return outcome;
+  return {record.isOfAverage ? average->restore() : Status(), false};
+}
+
 Outcome RankRun::evaluate() {
   if (!evaluation || evaluatedStep == issued)
     return {};
   evaluatedStep = issued;
   EvaluationRecord record;
-  auto told = [this](const std::string &message, const std::string &dump) {
-    writeDump(message, dump);
-  };
-  if (Outcome outcome = evaluation->run(issued, told, record); !outcome.status.ok())
+  if (Outcome outcome = evaluate(record); !outcome.status.ok())
     return outcome;
   training.resume();
   lastResults = Clock::now();

@@ -48,6 +48,16 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-
 
 // -----
 
+// expected-error@below {{'ema_decay' is 1, expected at least 0 and below 1}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 ema_decay = 1.0
+
+// -----
+
+// expected-error@below {{'state_dtype': adam has no state 'ema', it has exp_avg, exp_avg_sq}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {ema = f32}
+
+// -----
+
 // expected-error@below {{'rho' is 1.5, expected at least 0 and at most 1}}
 fsdp.optimizer adadelta lr = 1.0 weight_decay = 0.0 rho = 1.5 eps = 1.0e-6
 

@@ -94,6 +94,8 @@ class Run:
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()
+    #: Of a moving average of the parameters; the result has it as `ema.NAME`.
+    ema_decay: float | None = None
     init: str | None = None
     det_rs: bool = False
     microbatches: int = 1
@@ -130,6 +132,25 @@ def make_model(run):
                 if name in values:
                     tensor.copy_(values[name])
     return model
+
+
+class Average:
+    """As torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn averages parameters. (AveragedModel
+    copies the module, which FSDP2's modules refuse.)"""
+
+    def __init__(self, decay):
+        self.values, self.take = None, torch.optim.swa_utils.get_ema_multi_avg_fn(decay)
+
+    def update(self, model):
+        current = [parameter.detach() for parameter in model.parameters()]
+        if self.values is None:
+            self.values = [parameter.clone() for parameter in current]
+        else:
+            self.take(self.values, current, None)
+
+    def tensors(self, model):
+        names = [name for name, _ in model.named_parameters()]
+        return {f"ema.{name}": full(value) for name, value in zip(names, self.values)}
 
 
 class Batches:
@@ -186,6 +207,7 @@ def train(run, rank):
         network = torch.nn.parallel.DistributedDataParallel(model)
     parameters = list(model.parameters())
     optimizer = make_optimizer(run, list(model.named_parameters()))
+    average = Average(run.ema_decay) if run.ema_decay else None
     recorder = None
     if run.mode == "fsdp2" and not (run.time or run.memory):
         recorder = step_recorder()
@@ -226,6 +248,8 @@ def train(run, rank):
             norms.append(gradient_norm(parameters))
         if step not in run.skip:
             optimizer.step()
+            if average:
+                average.update(model)
         optimizer.zero_grad()
         losses.append(loss.item().hex())
         step_ms.append((time.perf_counter() - begin) * 1e3)
@@ -243,6 +267,8 @@ def train(run, rank):
     if run.mode == "fsdp2":
         tensors = {name: full(tensor) for name, tensor in tensors.items()}
     tensors |= dict(model.named_buffers())
+    if average:
+        tensors |= average.tensors(model)
     return result, {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 

@@ -57,13 +57,18 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
   let description = [{
     `lr` is the default learning rate; each step receives its own as an input. An optimizer has the
     options that torch's has, listed in `fsdp/Plan/Optimizers.h`, all of which are stated, but for
-    flags that are false and for a `dampening`, `lr_decay` or `initial_accumulator_value` of 0.
+    flags that are false and for a `dampening`, `lr_decay`, `initial_accumulator_value` or
+    `ema_decay` of 0.
     adamw is torch's Adam with `decoupled_weight_decay`. Parameters of an `fsdp.optimizer_group` have
     options of their own.
 
     With `clip_grad_norm` updates take clipped gradients: multiplied by
     min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
     parameters: the 2-norm, unless `clip_norm_type` is 1 or inf (torch.nn.utils.clip_grad_norm_).
+
+    With `ema_decay` the state `ema` is an exponential moving average of the parameters: a copy of
+    them after the first update, and after each other update ema += (1 - ema_decay) * (p - ema)
+    (torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn).
 
     `state_dtype` has the dtypes, f32 or bf16, of states whose dtype differs from their parameter's.
     An update then widens states and parameters to fp32, computes in fp32, and rounds each result
@@ -77,6 +82,7 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     fsdp.optimizer adagrad lr = 0.01 weight_decay = 0.0 eps = 1.0e-10 initial_accumulator_value = 0.1
     fsdp.optimizer nadam lr = 2.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 momentum_decay = 4.0e-3
     fsdp.optimizer adadelta lr = 1.0 weight_decay = 0.0 rho = 0.9 eps = 1.0e-6
+    fsdp.optimizer adam lr = 1.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 ema_decay = 0.999
     fsdp.optimizer adam lr = 1.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {exp_avg = bf16}
     ```
   }];
@@ -92,6 +98,7 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        OptionalAttr<F64Attr>:$momentum_decay,
                        OptionalAttr<F64Attr>:$lr_decay,
                        OptionalAttr<F64Attr>:$initial_accumulator_value,
+                       OptionalAttr<F64Attr>:$ema_decay,
                        UnitAttr:$nesterov,
                        UnitAttr:$amsgrad,
                        UnitAttr:$centered,
@@ -107,6 +114,7 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     (`eps` `=` custom<PlainFloat>($eps)^)? (`momentum_decay` `=` custom<PlainFloat>($momentum_decay)^)?
     (`lr_decay` `=` custom<PlainFloat>($lr_decay)^)?
     (`initial_accumulator_value` `=` custom<PlainFloat>($initial_accumulator_value)^)?
+    (`ema_decay` `=` custom<PlainFloat>($ema_decay)^)?
     (`nesterov` $nesterov^)? (`amsgrad` $amsgrad^)? (`centered` $centered^)?
     (`decoupled_weight_decay` $decoupled_weight_decay^)? (`maximize` $maximize^)?
     (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?

@@ -63,7 +63,8 @@ std::optional<std::string> explainForeignState(llvm::StringRef name, OptimizerKi
                                                llvm::ArrayRef<llvm::StringRef> states);
 
 /// The dtypes of states as a user gives them: names of states with `float32` or `bfloat16`. The
-/// name "" means all states without an entry of their own.
+/// name "" means all states without an entry of their own, except the average of the weights: the
+/// changes of one step are lost in bf16.
 using StateDtypes = std::vector<std::pair<std::string, std::string>>;
 
 /// A flag's value: `bfloat16`, or `exp_avg=bfloat16,exp_avg_sq=float32`.

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 22u
+#define FSDP_PLAN_ABI_VERSION 23u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -297,7 +297,7 @@ typedef struct fsdp_parameter {
   uint32_t shard_dim; /* the dimension that is sharded; 0 in the flat layout */
 } fsdp_parameter;
 
-#define FSDP_MAX_STATES 3 /* of an optimizer; each has one element per element of the shard */
+#define FSDP_MAX_STATES 4 /* of an optimizer; each has one element per element of the shard */
 
 typedef struct fsdp_group {
   uint32_t name;
@@ -314,6 +314,7 @@ typedef struct fsdp_group {
                       of the run has shard r % shards and is part of replica r / shards */
   uint32_t state_dtype[FSDP_MAX_STATES]; /* of each state: `dtype`; if that is f32, bf16
                                             or f16, also f32 or bf16 */
+  uint32_t reserved;
   int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
   int64_t trained_elements; /* of parameters with gradients, which are the first: the number of
                                reduced and updated elements, and the size of each optimizer state */
@@ -346,7 +347,7 @@ typedef struct fsdp_optimizer {
   uint32_t kind;    /* fsdp_optimizer_kind */
   uint32_t options; /* FSDP_NESTEROV, ... */
   double lr, weight_decay, momentum, beta1, beta2, eps, dampening;
-  double alpha, rho, lr_decay, initial_accumulator_value, momentum_decay;
+  double alpha, rho, lr_decay, initial_accumulator_value, momentum_decay, ema_decay;
 } fsdp_optimizer;
 
 /* A kernel that the compiler generated, for fixed dtypes, sizes and strides. */

@@ -53,6 +53,11 @@ cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
   return validIf(a.parameters && a.gradients && (a.kind == FSDP_SGD || (a.state[0] && a.state[1])));
 }
 
+cudaError_t fsdp::rt::checkArguments(const AverageArguments &a) {
+  return validIf(isFloat(a.averageDtype) && isFloat(a.dtype) && a.inputs && a.elements >= 0 &&
+                 (a.elements == 0 || (a.average && a.parameters)));
+}
+
 cudaError_t fsdp::rt::checkArguments(const PartialNormArguments &a) {
   return validIf(isFloat(a.dtype) && normTypeName(a.type) && a.elements >= 0 &&
                  (a.elements == 0 || (a.gradients && a.partials)));

@@ -1,12 +1,12 @@
 //===- Kernels.h - The backend's own kernels ---------------------*- C++ -*-===//
 //
 // Launches of the kernels on flat shards and gradients: the optimizers' updates with the cast to
-// the dtype for gathers, the gradients' norm and the clip factor, and accumulation. All pointers
-// but those in host structs are device memory that the caller owns. A launch enqueues on `stream`,
-// allocates nothing, waits for nothing, and can be captured: values that change from step to step
-// are read from device memory. Any alignment of the element works; pointers at multiples of 16
-// bytes are fast. Errors: cudaErrorInvalidValue for arguments that checkArguments refuses, else the
-// launch's error. Nothing is launched for 0 elements. Thread-safe.
+// the dtype for gathers, the weights' moving average, the gradients' norm and the clip factor, and
+// accumulation. All pointers but those in host structs are device memory that the caller owns. A
+// launch enqueues on `stream`, allocates nothing, waits for nothing, and can be captured: values
+// that change from step to step are read from device memory. Any alignment of the element works;
+// pointers at multiples of 16 bytes are fast. Errors: cudaErrorInvalidValue for arguments that
+// checkArguments refuses, else the launch's error. Nothing is launched for 0 elements. Thread-safe.
 //
 // Every operation rounds as written in the formulas (no contraction, no approximate division or
 // square root), so results are those of the CPU's loops with a correctly rounded square root.
@@ -73,6 +73,19 @@ struct OptimizerUpdateArguments {
   fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype};
 };
 
+/// The moving average of the weights after an update: `parameters` after the first one, else
+/// average + weight * (parameters - average) as Tensor.lerp computes it, in fp32, and rounded to
+/// `averageDtype`. fp32, bf16 and fp16 each. The buffers may not overlap.
+struct AverageArguments {
+  void *average;
+  fsdp_dtype averageDtype;
+  const void *parameters;
+  fsdp_dtype dtype;
+  float weight; // of the parameters: 1 - decay
+  const OptimizerInputs *inputs;
+  int64_t elements;
+};
+
 /// Reduces `elements` gradients to partialNormBlocks(elements) parts of their norm
 /// (plan/NormType.h), in double and in an order that depends on `elements` and the alignment only.
 /// A square of a float is exact in double; a sum's relative error is at most elements * 2^-53, in
@@ -133,6 +146,7 @@ int64_t elementwiseBlocks(int64_t elements, int width, int multiprocessors);
 /// cudaErrorInvalidValue if a pointer is missing, a size negative or a dtype not supported.
 cudaError_t checkArguments(const OptimizerScalarsArguments &arguments);
 cudaError_t checkArguments(const OptimizerUpdateArguments &arguments);
+cudaError_t checkArguments(const AverageArguments &arguments);
 cudaError_t checkArguments(const PartialNormArguments &arguments);
 cudaError_t checkArguments(const JoinPartialsArguments &arguments);
 cudaError_t checkArguments(const ClipFactorArguments &arguments);
@@ -142,6 +156,7 @@ cudaError_t checkArguments(const AccumulateArguments &arguments);
 
 cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const AverageArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream);

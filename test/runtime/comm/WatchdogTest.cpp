@@ -26,7 +26,7 @@ struct TwoGroups {
 
   TwoGroups() {
     builder.plan.world_size = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     loss = builder.addValue(FSDP_F32, {});
     for (const char *name : {"layers.0", "layers.1"}) {
       uint32_t group = builder.addGroup(name, std::string(name) + ".w", {16, 8});

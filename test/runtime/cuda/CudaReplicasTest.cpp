@@ -26,7 +26,7 @@ struct Replicated {
   Replicated() {
     builder.plan.world_size = 4;
     builder.plan.replicas = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     uint32_t loss = builder.addValue(FSDP_F32, {});
     uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
     gradients = builder.allocate(512);

@@ -20,6 +20,7 @@ struct Buffers {
             nullptr,    FSDP_F32, &scalars, nullptr};
   }
   PartialNormArguments partialNorm() { return {floats, FSDP_BF16, 4, doubles}; }
+  AverageArguments average() { return {floats, FSDP_F32, floats + 8, FSDP_BF16, 0.1f, &inputs, 4}; }
   AccumulateArguments accumulate() { return {floats, FSDP_F32, 1, floats + 8, FSDP_BF16, 0.5, 4}; }
 };
 } // namespace
@@ -100,6 +101,13 @@ TEST(KernelArgumentsTest, OtherKernelsNeedTheirBuffersAndKnownDtypes) {
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 1, m.floats, nullptr}), cudaSuccess);
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 0, m.floats, nullptr}),
             cudaErrorInvalidValue);
+  EXPECT_EQ(checkArguments(m.average()), cudaSuccess);
+  EXPECT_EQ(checkArguments(
+                AverageArguments{m.floats, FSDP_F32, m.floats + 8, FSDP_F32, 0.1f, nullptr, 4}),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(checkArguments(
+                AverageArguments{m.floats, FSDP_F64, m.floats + 8, FSDP_F32, 0.1f, &m.inputs, 4}),
+            cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(m.accumulate()), cudaSuccess);
   EXPECT_EQ(checkArguments(AccumulateArguments{m.floats, FSDP_F32, 1, nullptr, FSDP_F32, 1, 4}),
             cudaErrorInvalidValue);
@@ -126,7 +134,7 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
   EXPECT_EQ(launcher.launchKernel(JoinPartialsArguments{sums, 1, sums + 8}, stream), cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(ClipFactorArguments{sums + 8, 0.5f, clip, nullptr}, stream),
             cudaSuccess);
-  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0};
+  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
   EXPECT_EQ(launcher.launchKernel(
                 OptimizerScalarsArguments{adamw, static_cast<OptimizerInputs *>(memory), scalars},
                 stream),
@@ -143,6 +151,10 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
                                                            clip},
                                   stream),
             cudaSuccess);
+  EXPECT_EQ(launcher.launchKernel(AverageArguments{floats, FSDP_F32, at(3072), FSDP_BF16, 0.25f,
+                                                   static_cast<OptimizerInputs *>(memory), 100},
+                                  stream),
+            cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(
                 AccumulateArguments{floats, FSDP_F32, 1, at(3072), FSDP_BF16, 0.5f, 100}, stream),
             cudaSuccess);
@@ -152,6 +164,7 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
                   "clipFactor m1+320 0.5 m1+128 null 2 s1", "optimizerScalars 2 m1 m1+64 s1",
                   "optimizerUpdate 2 100 m1+1024 m1+1424 6 m1+1824 m1+2224 m1+3072 15 "
                   "m1+64 m1+128 s1",
+                  "average m1+1024 6 m1+3072 15 0.25 m1 100 s1",
                   "accumulate m1+1024 6 1 m1+3072 15 0.5 100 s1"));
 
   EXPECT_EQ(launcher.launchKernel(PartialNormArguments{}, stream), cudaErrorInvalidValue);

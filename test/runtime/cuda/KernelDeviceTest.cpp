@@ -141,7 +141,7 @@ TEST(KernelLaunchTest, NothingIsLaunchedForNoElements) {
 }
 
 TEST_F(KernelDeviceTest, ScalarsEqualTorchsWithinOneUlp) {
-  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0};
+  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
   for (int64_t step : {1, 2, 10, 1000, 1'000'000}) {
     OptimizerInputs inputs{3e-4, step};
     DeviceBytes given(bytesOf(inputs)), result(bytesOf(OptimizerScalars{}));
@@ -184,10 +184,10 @@ static std::vector<UpdateCase> updateCases() {
 
 TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
   const fsdp_optimizer optimizers[] = {
-      {FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-      {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-      {FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0},
-      {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0}};
+      {FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+      {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+      {FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0, 0},
+      {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0}};
   for (const fsdp_optimizer &optimizer : optimizers)
     for (size_t size : kSmallSizes)
       for (const UpdateCase &own : updateCases())
@@ -308,6 +308,29 @@ TEST_F(KernelDeviceTest, AccumulationEqualsTheReference) {
             for (size_t i = skipped; i < size; ++i)
               to[i] = rounded(referenceAccumulate(to[i], toScale, from[i], 0.3f), toDtype);
             expectBits(unpack(t.read(), toDtype), to, "accumulated");
+            if (HasFatalFailure())
+              return;
+          }
+}
+
+TEST_F(KernelDeviceTest, AverageEqualsTheReference) {
+  for (fsdp_dtype dtype : kDtypes)
+    for (fsdp_dtype averageDtype : kDtypes)
+      for (float weight : {0.001f, 0.75f})
+        for (int64_t step : {1, 2})
+          for (size_t size : kSmallSizes) {
+            std::vector<float> average = random(size, averageDtype), from = random(size, dtype);
+            DeviceBytes a(pack(average, averageDtype)), f(pack(from, dtype));
+            DeviceBytes inputs(bytesOf(OptimizerInputs{0.1, step}));
+            ASSERT_EQ(launchKernel(AverageArguments{a.as<void>(), averageDtype, f.as<void>(), dtype,
+                                                    weight, inputs.as<OptimizerInputs>(),
+                                                    static_cast<int64_t>(size)},
+                                   nullptr),
+                      cudaSuccess);
+            for (size_t i = 0; i < size; ++i)
+              average[i] =
+                  rounded(referenceAverage(average[i], from[i], weight, step), averageDtype);
+            expectBits(unpack(a.read(), averageDtype), average, "averaged");
             if (HasFatalFailure())
               return;
           }

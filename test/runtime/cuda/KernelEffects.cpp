@@ -69,6 +69,13 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
     write(a.state[i], a.stateDtype[i], shard.state[i]);
 }
 
+void fsdp::rt::runOnHost(const AverageArguments &a) {
+  at::Tensor average = tensorAt(a.average, a.averageDtype, a.elements);
+  at::Tensor parameters = tensorAt(a.parameters, a.dtype, a.elements).to(at::kFloat);
+  average.copy_(a.inputs->step == 1 ? parameters
+                                    : average.to(at::kFloat).lerp(parameters, a.weight));
+}
+
 void fsdp::rt::runOnHost(const PartialNormArguments &a) {
   std::fill(a.partials, a.partials + partialNormBlocks(a.elements), 0.0);
   if (a.elements)

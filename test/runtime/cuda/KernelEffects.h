@@ -13,6 +13,7 @@ void runOnHost(const OptimizerScalarsArguments &arguments);
 void runOnHost(const OptimizerUpdateArguments &arguments);
 void runOnHost(const PartialNormArguments &arguments);
 void runOnHost(const JoinPartialsArguments &arguments);
+void runOnHost(const AverageArguments &arguments);
 void runOnHost(const AccumulateArguments &arguments);
 void runOnHost(const ClipFactorArguments &arguments);
 

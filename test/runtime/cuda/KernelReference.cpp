@@ -109,6 +109,13 @@ float fsdp::rt::referenceClipFactor(fsdp_norm_type type, double total, float max
   return factor > 1.f ? 1.f : factor;
 }
 
+float fsdp::rt::referenceAverage(float average, float parameter, float weight, int64_t step) {
+  if (step == 1)
+    return parameter;
+  return std::abs(weight) < 0.5f ? std::fma(weight, parameter - average, average)
+                                 : std::fma(weight - 1, parameter - average, parameter);
+}
+
 float fsdp::rt::referenceAccumulate(float to, float toScale, float from, float fromScale) {
   float scaled = from * fromScale;
   return toScale != 0 ? std::fma(to, toScale, scaled) : scaled;

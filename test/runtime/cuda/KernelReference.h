@@ -22,6 +22,7 @@ void referenceUpdate(uint32_t kind, const OptimizerScalars &scalars, float clipF
                      void (*takeRoots)(std::vector<float> &) = roundedRoots);
 double referencePartialNorm(fsdp_norm_type type, const std::vector<float> &gradients);
 float referenceClipFactor(fsdp_norm_type type, double total, float maxNorm);
+float referenceAverage(float average, float parameter, float weight, int64_t step);
 float referenceAccumulate(float to, float toScale, float from, float fromScale);
 
 /// `value` as a number of `dtype` (fp32, bf16, fp16), to the nearest.

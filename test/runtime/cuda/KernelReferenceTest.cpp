@@ -68,16 +68,16 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, KernelUpdateReferenceTest,
-    testing::Values(fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_SGD, FSDP_NESTEROV, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0.3, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_ADAM, FSDP_AMSGRAD, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0,
-                                   0, 0},
-                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0},
-                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0}));
+    testing::Values(
+        fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_SGD, FSDP_NESTEROV, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0.3, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_ADAM, FSDP_AMSGRAD, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
+        fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0}));
 
 // What is left between the kernels and torch: torch's square root is not correctly rounded.
 TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {
@@ -114,6 +114,20 @@ TEST(KernelReferenceTest, AccumulationEqualsTorchs) {
   }
 }
 
+// The first average is the parameter, whatever was there.
+TEST(KernelReferenceTest, AverageEqualsTorchs) {
+  at::manual_seed(5);
+  at::Tensor average = at::randn({1000}), parameter = at::randn({1000});
+  for (float weight : {0.001f, 0.49f, 0.5f, 0.9f}) {
+    at::Tensor expected = average.lerp(parameter, weight);
+    for (int64_t i = 0; i < 1000; ++i) {
+      float a = average[i].item<float>(), p = parameter[i].item<float>();
+      ASSERT_EQ(referenceAverage(a, p, weight, 2), expected[i].item<float>());
+      ASSERT_EQ(referenceAverage(std::nanf(""), p, weight, 1), p);
+    }
+  }
+}
+
 // Shards of bf16 and fp16 are updated as by torch.optim's fused=True, which computes in fp32, too.
 // (On CPUs torch 2.11's own fused SGD of such tensors writes numbers of no meaning: there in
 // double.)
@@ -131,8 +145,8 @@ TEST(KernelReferenceTest, NarrowShardsAreTorchsFusedUpdatesWithinOneUlp) {
           own[i].abs_();
         torchs[i] = own[i].clone();
       }
-      const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2,
-                                     kEps, 0, 0,     0,      0,   0,      0};
+      const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2, kEps,
+                                     0,    0, 0,     0,      0,   0,      0};
       const OptimizerScalars scalars = referenceScalars(optimizer, {kRate, 3});
       runOnHost(OptimizerUpdateArguments{
           .kind = kind,

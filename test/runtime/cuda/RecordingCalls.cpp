@@ -308,6 +308,10 @@ cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStrea
   return effective(stream, "clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm,
                    int64_t(a.type));
 }
+cudaError_t RecordingCalls::launchKernel(const AverageArguments &a, cudaStream_t stream) {
+  return effective(stream, "average", a, a.average, int64_t(a.averageDtype), a.parameters,
+                   int64_t(a.dtype), a.weight, a.inputs, a.elements);
+}
 cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
   return effective(stream, "accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from,
                    int64_t(a.fromDtype), a.fromScale, a.elements);

@@ -101,6 +101,7 @@ public:
   cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const AverageArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override;
   cudaError_t libraryLoadData(cudaLibrary_t *library, const char *ptx, std::string *log) override;
   cudaError_t libraryUnload(cudaLibrary_t library) override;

@@ -53,7 +53,7 @@ TrainingStep::TrainingStep(uint32_t optimizer, Options options)
     builder.gpuCode = ".visible .entry code(...)";
   std::optional<double> clipNorm = options.clipNorm;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
   uint32_t first = builder.addGroup("layers.0", "layers.0.v", {16, 8});
   uint32_t second = builder.addGroup("layers.1", "layers.1.w", {8, 16});
   if (narrow)

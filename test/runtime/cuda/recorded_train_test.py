@@ -208,6 +208,19 @@ class RecordedTrain(unittest.TestCase):
                 described = self.run_recorded(plan, "--describe")
                 self.assertRegex(described, r"on the host: \S+ \w+ of gradients and activations")
 
+    def test_average(self):
+        """The moving average of the weights, in another dtype than narrow weights."""
+        average = self.folder / "average.safetensors"
+        for dtype, flags, tolerance in (("f32", [], 0), ("bf16", ["--optimizer-state-dtype", "ema=float32"], 2**-6)):
+            config = models.Config("llama", dim=32, layers=2, dtype=dtype)
+            plan = self.compile(config, 2, "off", "", ["--ema-decay", "0.9", *flags])
+            runs = {}
+            for device in ("cpu", "cuda"):
+                run = self.train(plan, 2, "--device", device, "--save-ema", average)
+                runs[device] = (run[0], safetensors_io.load(average), run[2])
+            self.compare(runs["cuda"], runs["cpu"], tolerance)
+            self.assertFalse(torch.equal(*(weights["norm.weight"] for weights in (runs["cuda"][1], run[1]))))
+
     def test_searched_schedule(self):
         self.check(models.Config("llama", dim=32, layers=3), 2, "fast", "schedule=auto device=h100")
 

@@ -28,7 +28,7 @@ at::Tensor &multiply(at::Tensor &tensor, double factor) {
 /// _single_tensor_sgd), on a whole parameter.
 struct Reference {
   fsdp_optimizer optimizer;
-  at::Tensor parameter, state[FSDP_MAX_STATES];
+  at::Tensor parameter, state[kMaxStates];
   bool hasBuffer = false;
 
   void step(at::Tensor gradient, int64_t number, double lr) {
@@ -75,7 +75,7 @@ struct Reference {
 };
 
 fsdp_optimizer sgd(double weightDecay, double momentum) {
-  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 }
 fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double dampening = 0) {
   optimizer.options = options;
@@ -84,7 +84,8 @@ fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double da
 }
 fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9,
                     double beta2 = 0.999) {
-  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, beta2, 1e-8, 0, 0, 0, 0, 0, 0};
+  return {
+      static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, beta2, 1e-8, 0, 0, 0, 0, 0, 0, 0};
 }
 
 std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }
@@ -97,7 +98,7 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
   int64_t elements = pieces.back().first + pieces.back().count;
   at::Tensor parameter = at::randn({elements}).to(type);
   at::Tensor gradient = at::zeros_like(parameter);
-  at::Tensor state[FSDP_MAX_STATES];
+  at::Tensor state[kMaxStates];
   for (at::Tensor &values : state)
     values = at::zeros_like(parameter);
   const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
@@ -149,11 +150,11 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
 /// A few steps of a shard whose state has dtypes of its own. The reference computes each in fp32
 /// from what was stored, and stores its results.
 void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::ScalarType type,
-                      std::array<at::ScalarType, FSDP_MAX_STATES> stateTypes,
+                      std::array<at::ScalarType, kMaxStates> stateTypes,
                       std::optional<float> clip) {
   at::Tensor parameter = at::randn({elements}).to(type), gradient = at::zeros_like(parameter);
-  at::Tensor state[FSDP_MAX_STATES];
-  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+  at::Tensor state[kMaxStates];
+  for (unsigned i = 0; i < kMaxStates; ++i)
     state[i] = at::zeros({elements}, stateTypes[i]);
   const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
   ShardBuffers shard{
@@ -163,7 +164,7 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
       .gradients = bytes(gradient),
       .state = {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
       .pieces = {{0, elements}}};
-  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+  for (unsigned i = 0; i < kMaxStates; ++i)
     shard.stateDtype[i] = static_cast<fsdp_dtype>(stateTypes[i]);
   auto update = makeShardUpdate(optimizer, shard);
   Reference reference{optimizer, {}, {}};
@@ -174,14 +175,14 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
         at::randn({elements}).mul_(at::pow(10.0, at::randn({elements}))).clamp_(-1e3, 1e3));
     at::Tensor own = clip ? gradient.mul(at::full({}, *clip).to(type)) : gradient;
     reference.parameter = parameter.to(at::kFloat, false, /*copy=*/true);
-    for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    for (unsigned i = 0; i < kMaxStates; ++i)
       reference.state[i] = state[i].to(at::kFloat, false, /*copy=*/true);
     reference.step(own.to(at::kFloat), step, lr);
     const double before = update->partialNorm(FSDP_NORM_2);
     EXPECT_EQ(update->run(step, lr, clip ? &*clip : nullptr), before);
     ASSERT_TRUE(at::equal(parameter, reference.parameter.to(type)))
         << "step " << step << " of " << elements << " elements of " << type;
-    for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    for (unsigned i = 0; i < kMaxStates; ++i)
       ASSERT_TRUE(at::equal(state[i], reference.state[i].to(stateTypes[i])))
           << "step " << step << ", state " << i;
   }
@@ -334,7 +335,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerTest,
 // A shard is cut where the optimizer changes, not where a parameter ends; padding goes along.
 TEST(ShardSegments, AreCutByOptimizer) {
   std::vector<float> values(20), state(20);
-  std::vector<uint16_t> gradients(20);
+  std::vector<uint16_t> gradients(20), average(20);
   auto at = [](auto &memory, size_t i) { return reinterpret_cast<std::byte *>(&memory[i]); };
   ShardBuffers shard{.dtype = FSDP_F32,
                      .elements = 20,
@@ -342,7 +343,9 @@ TEST(ShardSegments, AreCutByOptimizer) {
                      .gradients = at(gradients, 0),
                      .state = {at(state, 0)},
                      .pieces = {{12, 4, 0}, {0, 3, 1}, {3, 5, 1}, {8, 0, 0}, {10, 2, 2}},
-                     .gradientDtype = FSDP_BF16};
+                     .gradientDtype = FSDP_BF16,
+                     .average = at(average, 0),
+                     .averageDtype = FSDP_BF16};
   std::vector<ShardSegment> segments = splitByOptimizer(shard);
   ASSERT_EQ(segments.size(), 3u);
   const int64_t begins[] = {0, 10, 12}, ends[] = {10, 12, 20};
@@ -355,6 +358,7 @@ TEST(ShardSegments, AreCutByOptimizer) {
     EXPECT_EQ(part.gradients, at(gradients, begins[i]));
     EXPECT_EQ(part.state[0], at(state, begins[i]));
     EXPECT_EQ(part.state[1], nullptr);
+    EXPECT_EQ(part.average, at(average, begins[i]));
     EXPECT_EQ(part.gathered, nullptr);
     EXPECT_EQ(part.pieces.front().first, 0);
   }

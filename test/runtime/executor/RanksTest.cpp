@@ -38,7 +38,7 @@ struct ShardedStep {
 
   explicit ShardedStep(std::optional<double> clipNorm = {}, fsdp_norm_type type = FSDP_NORM_2) {
     builder.plan.world_size = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
     int64_t gathered = builder.allocate(16 * 8 * 4);
     gradients = builder.allocate(16 * 8 * 4);
@@ -90,7 +90,7 @@ static void onExecutors(const fsdp_plan &plan,
 TEST(RanksTest, TracesWhatARankGivesToAReduction) {
   PlanBuilder builder;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
   int64_t gradients = builder.allocate(16 * 8 * 4), shard = builder.allocate(8 * 8 * 4);
   uint32_t x = builder.addValue(FSDP_F32, {16, 8}), loss = builder.addValue(FSDP_F32, {});
@@ -225,7 +225,7 @@ TEST(RanksTest, TracesAloneAndAsPlanned) {
 TEST(RanksTest, GathersAndReducesNarrowly) {
   PlanBuilder builder;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
   builder.narrow(group, FSDP_BF16, FSDP_BF16);
   uint32_t w = builder.addValue(FSDP_BF16, {16, 8}), x = builder.addValue(FSDP_BF16, {16, 8});

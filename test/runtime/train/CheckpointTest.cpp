@@ -238,9 +238,9 @@ TEST(Checkpoint, OptimizerStateIsCast) {
     written.write(first);
     auto reader = CheckpointReader::open(first);
     ASSERT_TRUE(reader.ok()) << reader.status().message();
-    EXPECT_EQ(reader->describeCasts(written.plan), std::vector<std::string>());
+    EXPECT_EQ(reader->describeDifferences(written.plan), std::vector<std::string>());
     EXPECT_EQ(
-        reader->describeCasts(narrow.plan),
+        reader->describeDifferences(narrow.plan),
         (std::vector<std::string>{
             "optimizer state exp_avg is F32 in the checkpoint and BF16 here: it is cast, of 3 "
             "parameters",

@@ -124,7 +124,7 @@ private:
     for (auto kind : {FSDP_SGD, FSDP_ADAM, FSDP_ADAMW}) {
       const char *names[] = {"sgd_momentum", "adam", "adamw"};
       fsdp_optimizer optimizer{
-          static_cast<uint32_t>(kind), 0, 0, 0.1, 0.9, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0};
+          static_cast<uint32_t>(kind), 0, 0, 0.1, 0.9, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
       check(launchKernel(OptimizerScalarsArguments{optimizer, inputs, scalars}, stream),
             "the optimizer's scalars");
       for (fsdp_dtype gradient : {FSDP_F32, FSDP_BF16})
