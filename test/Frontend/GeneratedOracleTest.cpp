@@ -88,6 +88,8 @@ static Configuration drawConfiguration(uint64_t seed) {
         draw(Dtypes(), Dtypes{{"", "bfloat16"}}, Dtypes{{states.front().str(), "bfloat16"}});
   c.transport = draw(Transport::Kernels, Transport::CopyEngine,
                      c.schedule == ScheduleChoice::Auto ? Transport::Auto : Transport::Kernels);
+  if (draw(false, false, true))
+    c.optimizer.options["ema_decay"] = {0.9};
   return c;
 }
 

@@ -29,6 +29,8 @@ std::string Configuration::describe() const {
     text += " '" + *flag + "'";
   for (const auto &[name, dtype] : optimizer.stateDtypes)
     text += " state " + name + " " + dtype;
+  if (optimizer.options.contains("ema_decay"))
+    text += " average";
   if (optimizer.clipGradNorm)
     text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
   if (microbatches > 1)

@@ -48,7 +48,7 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-
 
 // -----
 
-// expected-error@below {{'ema_decay' is 1, expected at least 0 and below 1}}
+// expected-error@below {{'ema_decay' is 1, expected at least 0 and less than 1}}
 fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 ema_decay = 1.0
 
 // -----

@@ -30,8 +30,8 @@ fsdp.optimizer radam lr = 0.001 weight_decay = 0.1 betas = [0.9, 0.999] eps = 1.
 // -----
 
 // A moving average of the weights is a state of every optimizer.
-// CHECK: fsdp.optimizer sgd lr = 1.000000e-01 weight_decay = 0.000000e+00 momentum = 0.000000e+00 ema_decay = 9.990000e-01 state_dtype = {ema = bf16}
-fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 ema_decay = 0.999 state_dtype = {ema = bf16}
+// CHECK: fsdp.optimizer sgd lr = 1.000000e-01 weight_decay = 0.000000e+00 momentum = 0.000000e+00 ema_decay = 5.000000e-01 state_dtype = {ema = bf16}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 ema_decay = 0.5 state_dtype = {ema = bf16}
 
 // -----
 
