@@ -21,8 +21,6 @@ FailureOr<OptimizerTable> OptimizerTable::build(ModuleOp module) {
            << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
   OptimizerOp optimizer = *optimizers.begin();
   OptimizerTable table;
-  if (std::optional<std::string> problem = explainTarget(optimizer.getKind(), getTarget(module)))
-    return optimizer.emitError() << *problem;
   fsdp_optimizer shared{};
   shared.kind = static_cast<uint32_t>(optimizer.getKind());
   take(readOptions(optimizer), shared);

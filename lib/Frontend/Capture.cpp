@@ -172,14 +172,12 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     const OptimizerSpec asked =
         options.isEvaluation ? OptimizerSpec{.kind = OptimizerKind::AdamW} : options.optimizer;
     checkOptimizer(asked);
-    checkTarget(asked, options.target);
     MetaKernels metaKernels(options.target);
     Overrides overrides(options);
     InPlaceStrides inPlaceStrides;
     Model model(recorder);
     loadModel(options, weights != nullptr, model);
     OptimizerSpec optimizer = chooseOptimizer(asked, model.optimizer);
-    checkTarget(optimizer, options.target);
     bool hasParameter = llvm::any_of(model.tensors, [](auto &t) { return t.isParameter; });
     if (!hasParameter)
       throw CaptureError("the model has no parameters");

@@ -61,13 +61,6 @@ void fsdp::frontend::checkOptimizer(const OptimizerSpec &spec) {
     check(group.options);
 }
 
-void fsdp::frontend::checkTarget(const OptimizerSpec &spec, Target target) {
-  if (!spec.kind)
-    return;
-  if (std::optional<std::string> problem = explainTarget(*spec.kind, target))
-    throw CaptureError(*problem);
-}
-
 OptimizerSpec fsdp::frontend::chooseOptimizer(const OptimizerSpec &asked,
                                               const std::optional<OptimizerSpec> &ofFile) {
   OptimizerSpec chosen = asked;

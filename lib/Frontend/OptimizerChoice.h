@@ -16,9 +16,6 @@ OptimizerSpec parseOptimizer(const nlohmann::json &text);
 /// which the file may have, nothing can be checked.
 void checkOptimizer(const OptimizerSpec &spec);
 
-/// Throws CaptureError for a kind, if there is one, that devices of this target cannot update by.
-void checkTarget(const OptimizerSpec &spec, Target target);
-
 /// The user's values take precedence over the file's. Another kind than the file's starts from
 /// torch's defaults. The result has a kind. Throws as checkOptimizer() does.
 OptimizerSpec chooseOptimizer(const OptimizerSpec &asked,

@@ -64,14 +64,6 @@ std::optional<std::string> fsdp::checkNesterov(const OptimizerOptions &given) {
                        getNumber(given, "dampening"));
 }
 
-std::optional<std::string> fsdp::explainTarget(OptimizerKind kind, Target target) {
-  if (target != Target::Cuda || getKindEntry(kind).hasCudaKernel)
-    return std::nullopt;
-  return "no kernel updates by " + stringifyOptimizerKind(kind).str() +
-         " on CUDA devices, expected " +
-         plan::listOptimizers([](const plan::OptimizerKind &known) { return known.hasCudaKernel; });
-}
-
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//

@@ -44,7 +44,7 @@ static at::Tensor &multiply(at::Tensor &tensor, double factor) {
 static at::Tensor decayWeights(const fsdp_optimizer &values, Chunk &chunk) {
   if (values.weight_decay == 0)
     return chunk.gradients;
-  if (values.kind != FSDP_ADAMW && !(values.options & FSDP_DECOUPLED_WEIGHT_DECAY))
+  if (!plan::decouplesWeightDecay(values))
     return chunk.gradients.add(chunk.parameters, values.weight_decay);
   multiply(chunk.parameters, 1 - values.lr * values.weight_decay);
   return chunk.gradients;

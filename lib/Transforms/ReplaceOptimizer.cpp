@@ -34,8 +34,6 @@ private:
 } // namespace
 
 llvm::Error Replacement::check(OptimizerKind kind) {
-  if (std::optional<std::string> problem = explainTarget(kind, getTarget(step.module)))
-    return fail(chosen.place, *problem);
   auto checkOptions = [&](const OptimizerOptions &options, ConfigPlace place) -> llvm::Error {
     if (std::optional<StringRef> name = findForeignOption(kind, options))
       return fail(place, stringifyOptimizerKind(kind) + " has no " + *name);

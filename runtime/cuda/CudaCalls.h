@@ -85,8 +85,6 @@ public:
   /// Launches a kernel of one thread that takes `nanoseconds`.
   virtual cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) = 0;
   /// The kernels of kernels/Kernels.h, each by its arguments.
-  virtual cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
-                                   cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const OptimizerUpdateArguments &arguments,
                                    cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const AverageArguments &arguments, cudaStream_t stream) = 0;

@@ -9,7 +9,7 @@
 using namespace fsdp::rt;
 
 namespace {
-/// The words begin with a 0, then come the inputs of each optimizer of the plan, then the seeds.
+/// The words begin with a 0, then come the scalars of each optimizer of the plan, then the seeds.
 using Zero = int64_t;
 } // namespace
 
@@ -28,22 +28,22 @@ Status CudaOperatorRuntime::prepare(const OperatorContext &context) {
     return made.status();
   staging = std::move(*made);
   updates.emplace(device, *compute,
-                  reinterpret_cast<const OptimizerInputs *>(words->data() + sizeof(Zero)));
+                  reinterpret_cast<const OptimizerScalars *>(words->data() + sizeof(Zero)));
   calls.installTorchPlacement();
   return {};
 }
 
 size_t CudaOperatorRuntime::fixedBytes() const {
-  return sizeof(Zero) + optimizers * sizeof(OptimizerInputs);
+  return sizeof(Zero) + optimizers * sizeof(OptimizerScalars);
 }
 
 void CudaOperatorRuntime::setInputs(const StepInputs &next) {
   inputs = next;
   std::byte *host = staging->host(0);
   std::memset(host, 0, sizeof(Zero));
-  auto *optimizer = reinterpret_cast<OptimizerInputs *>(host + sizeof(Zero));
+  auto *scalars = reinterpret_cast<OptimizerScalars *>(host + sizeof(Zero));
   for (unsigned i = 0; i < optimizers; ++i)
-    optimizer[i] = {inputs.learningRateOf(i), inputs.update()};
+    scalars[i] = updates->scalarsOf(i, inputs.update(), inputs.learningRateOf(i));
   auto *seeds = reinterpret_cast<uint64_t *>(host + fixedBytes());
   for (int64_t position : draws)
     *seeds++ = drawSeed(inputs.seed, inputs.step, rank, position);

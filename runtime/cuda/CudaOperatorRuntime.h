@@ -12,7 +12,7 @@
 namespace fsdp::rt {
 
 /// Operators run through torch on the compute stream, which is torch's current one. Values that
-/// change from step to step (learning rate, step number, seeds of the draws) are copied to device
+/// change from step to step (the optimizers' scalars, seeds of the draws) are copied to device
 /// memory before the step.
 class CudaOperatorRuntime final : public OperatorRuntime {
 public:
@@ -67,7 +67,7 @@ private:
   StepInputs inputs;
   std::vector<int64_t> draws;    // positions, ascending
   unsigned optimizers = 1;       // of the plan
-  std::unique_ptr<Memory> words; // a 0, OptimizerInputs by optimizer, a seed per draw
+  std::unique_ptr<Memory> words; // a 0, OptimizerScalars by optimizer, a seed per draw
   std::unique_ptr<Staging> staging;
   CudaLaunches launches;
   std::optional<CudaUpdates> updates;

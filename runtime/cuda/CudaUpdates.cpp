@@ -18,21 +18,28 @@ Status CudaUpdates::launch(const Arguments &arguments, const char *name) {
                                 std::string("the kernel ") + name));
 }
 
+/// Shards hold only the states that the optimizer's options ask for; the kernel has a place for
+/// each that the kind may have.
+static void placeStates(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+                        OptimizerUpdateArguments &kernel) {
+  const auto &states = fsdp::plan::kindOf(optimizer).states;
+  const auto kept = optimizerStateNames(optimizer);
+  for (int i = 0; i < FSDP_MAX_STATES; ++i) {
+    const auto found = std::ranges::find(kept, states[i].name);
+    if (states[i].name.empty() || states[i].name == fsdp::plan::kAverage || found == kept.end())
+      continue;
+    kernel.state[i] = shard.state[found - kept.begin()];
+    kernel.stateDtype[i] = shard.stateDtype[found - kept.begin()];
+  }
+}
+
 Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                         const std::string &name) {
-  if (!fsdp::plan::kindOf(optimizer).hasCudaKernel)
-    return Status::error("group \"" + name + "\": no kernel updates by " +
-                         optimizerKindName(optimizer) + " on a CUDA device; " +
-                         fsdp::plan::listOptimizers([](const fsdp::plan::OptimizerKind &kind) {
-                           return kind.hasCudaKernel;
-                         }) +
-                         " do");
   if (shard.dtype != FSDP_F32 && shard.dtype != FSDP_BF16 && shard.dtype != FSDP_F16)
     return Status::error("group \"" + name + "\": no kernel updates shards of " +
                          dtypeName(shard.dtype) + " on a CUDA device; f32, bf16 and f16 are");
-  optimizers[index] = optimizer;
+  optimizers.try_emplace(index, optimizer);
   Update update{};
-  update.optimizer = index;
   // For 0 elements nothing is launched.
   const int64_t counted = shard.countsInNorm ? shard.elements : 0;
   update.norm = {shard.gradients, shard.gradientDtype, counted, nullptr, FSDP_NORM_2};
@@ -43,20 +50,19 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
                    .parameters = shard.parameters,
                    .gradients = shard.gradients,
                    .gradientDtype = shard.gradientDtype,
-                   .state = {shard.state[0], shard.state[1], shard.state[2]},
+                   .state = {},
                    .gathered = shard.gathered,
                    .gatheredDtype = shard.gatheredDtype,
-                   .scalars = nullptr,
+                   .scalars = scalars + index,
                    .clipFactor = nullptr,
                    .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f,
-                   .dtype = shard.dtype,
-                   .stateDtype = {shard.stateDtype[0], shard.stateDtype[1], shard.stateDtype[2]}};
+                   .dtype = shard.dtype};
+  placeStates(optimizer, shard, update.kernel);
   update.average = {.average = shard.average,
                     .averageDtype = shard.averageDtype,
                     .parameters = shard.parameters,
                     .dtype = shard.dtype,
-                    .weight = static_cast<float>(1 - optimizer.ema_decay),
-                    .inputs = inputs + index,
+                    .scalars = scalars + index,
                     .elements = shard.average ? shard.elements : 0};
   updates.push_back(update);
   return {};
@@ -82,40 +88,27 @@ Status CudaUpdates::writeGathered() {
   return {};
 }
 
+OptimizerScalars CudaUpdates::scalarsOf(uint32_t index, int64_t step, double learningRate) {
+  const auto found = optimizers.find(index);
+  return found == optimizers.end() ? OptimizerScalars{} : found->second.at(step, learningRate);
+}
+
 Status CudaUpdates::begin() {
   isNormTaken = false;
   for (Update &update : updates)
     update.isNormAhead = false;
   if (updates.empty())
     return {};
-  if (!scalars) {
+  if (!parts) {
     // Allocated in the first step, when all updates are known.
-    auto allocate = [&](std::unique_ptr<Memory> &memory, size_t bytes) {
-      Result<std::unique_ptr<Memory>> made = device.allocate(bytes);
-      if (made.ok())
-        memory = std::move(*made);
+    Result<std::unique_ptr<Memory>> made =
+        device.allocate(static_cast<size_t>(std::max<int64_t>(partials, 1)) * sizeof(double));
+    if (!made.ok())
       return made.status();
-    };
-    if (Status status =
-            allocate(scalars, (optimizers.rbegin()->first + 1) * sizeof(OptimizerScalars));
-        !status.ok())
-      return status;
-    if (Status status =
-            allocate(parts, static_cast<size_t>(std::max<int64_t>(partials, 1)) * sizeof(double));
-        !status.ok())
-      return status;
-    for (Update &update : updates) {
-      update.kernel.scalars =
-          reinterpret_cast<const OptimizerScalars *>(scalars->data()) + update.optimizer;
+    parts = std::move(*made);
+    for (Update &update : updates)
       update.norm.partials = reinterpret_cast<double *>(parts->data()) + update.firstPartial;
-    }
   }
-  auto *values = reinterpret_cast<OptimizerScalars *>(scalars->data());
-  for (const auto &[index, optimizer] : optimizers)
-    if (Status status = launch(OptimizerScalarsArguments{optimizer, inputs + index, values + index},
-                               "optimizerScalars");
-        !status.ok())
-      return status;
   return {};
 }
 

@@ -1,7 +1,7 @@
 //===- CudaUpdates.h - The optimizer on a GPU -------------------*- C++ -*-===//
 //
 // Updates shards by the backend's kernels. The kernels read values that change from step to step
-// from device memory.
+// from device memory, which the caller writes before each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +10,7 @@
 
 #include "cuda/CudaDevice.h"
 #include "executor/OperatorRuntime.h"
+#include "executor/OptimizerSteps.h"
 
 #include <map>
 
@@ -17,10 +18,10 @@ namespace fsdp::rt {
 
 class CudaUpdates {
 public:
-  /// `inputs`: one entry for each optimizer of the plan, in device memory, written before each
-  /// step. All arguments outlive the object.
-  CudaUpdates(CudaDevice &device, CudaStream &compute, const OptimizerInputs *inputs)
-      : device(device), compute(compute), inputs(inputs) {}
+  /// `scalars`: one entry for each optimizer of the plan, in device memory: before each step, what
+  /// scalarsOf() returns. All arguments outlive the object.
+  CudaUpdates(CudaDevice &device, CudaStream &compute, const OptimizerScalars *scalars)
+      : device(device), compute(compute), scalars(scalars) {}
 
   /// As OperatorRuntime::addUpdate().
   Status add(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
@@ -30,6 +31,8 @@ public:
 
   /// As OperatorRuntime::writeGathered().
   Status writeGathered();
+  /// The scalars of update number `step` by the plan's optimizer of this index.
+  OptimizerScalars scalarsOf(uint32_t index, int64_t step, double learningRate);
   Status begin();
   /// As the functions of OperatorRuntime with these names.
   Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes);
@@ -45,7 +48,6 @@ private:
     AverageArguments average;  // of 0 elements: there is none
     PartialNormArguments norm; // its partial results begin at firstPartial
     int64_t firstPartial;
-    uint32_t optimizer;
     bool isNormAhead = false; // shardNorm() has launched it in the current step
   };
 
@@ -53,13 +55,13 @@ private:
 
   CudaDevice &device;
   CudaStream &compute;
-  const OptimizerInputs *const inputs;
-  std::map<uint32_t, fsdp_optimizer> optimizers; // those of updates
+  const OptimizerScalars *const scalars;
+  std::map<uint32_t, OptimizerSteps> optimizers; // those of updates
   std::vector<Update> updates;
   std::vector<ShardBuffers> frozen;
   int64_t partials = 0;
-  std::unique_ptr<Memory> scalars, parts; // OptimizerScalars by optimizer; the partial norms
-  std::unique_ptr<Memory> factor;         // the clip factor, a float; null: no step has clipped
+  std::unique_ptr<Memory> parts;  // the partial norms
+  std::unique_ptr<Memory> factor; // the clip factor, a float; null: no step has clipped
   fsdp_norm_type normType = FSDP_NORM_2;
   bool isNormTaken = false; // the partial norms are those of the current step
 };

@@ -131,10 +131,6 @@ public:
   cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override {
     return fsdp::rt::delay(nanoseconds, stream);
   }
-  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
-                           cudaStream_t stream) override {
-    return fsdp::rt::launchKernel(arguments, stream);
-  }
   cudaError_t launchKernel(const OptimizerUpdateArguments &arguments,
                            cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);

@@ -5,6 +5,7 @@
 #include "cpu/FusedKernels.h"
 #include "cpu/VectorAdam.h"
 #include "cpu/Widen.h"
+#include "executor/OptimizerSteps.h"
 #include "executor/TorchOptimizer.h"
 #include "executor/WeightAverage.h"
 #include "plan/NormType.h"
@@ -32,7 +33,8 @@ constexpr int64_t kVectorElements = 16;
 class FusedUpdate : public ShardUpdate {
 public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
-      : optimizer(optimizer), elements(shard.elements), parameters{shard.parameters, shard.dtype},
+      : optimizer(optimizer), elements(shard.elements), steps(optimizer),
+        parameters{shard.parameters, shard.dtype},
         gradients{const_cast<std::byte *>(shard.gradients), shard.gradientDtype},
         normParts((elements + kChunkElements - 1) / kChunkElements) {
     for (unsigned i = 0; i < kMaxStates; ++i)
@@ -150,6 +152,7 @@ protected:
 
   const fsdp_optimizer optimizer;
   const int64_t elements;
+  OptimizerSteps steps;
 
 private:
   /// Multiplies gradients in the parameters' dtype, and rounds them to it.
@@ -178,13 +181,7 @@ public:
   using FusedUpdate::FusedUpdate;
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    SgdScalars scalars{.negativeLearningRate = static_cast<float>(-learningRate),
-                       .weightDecay = static_cast<float>(optimizer.weight_decay),
-                       .momentum = static_cast<float>(optimizer.momentum),
-                       .hasMomentum = optimizer.momentum != 0,
-                       .firstStep = step == 1,
-                       .nesterov = (optimizer.options & FSDP_NESTEROV) != 0,
-                       .gradientWeight = static_cast<float>(1 - optimizer.dampening)};
+    const SgdScalars scalars = steps.at(step, learningRate).sgd;
     const FusedKernels &kernels = fusedKernels();
     return updateChunks(clipFactor, [&](Chunk &chunk, const float *gradients, float scale) {
       return kernels.sgd(chunk.parameters, gradients, chunk.state[0], chunk.count, scalars, scale);
@@ -205,21 +202,7 @@ public:
   }
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    // torch's scalar arithmetic, in double.
-    double time = static_cast<double>(step);
-    double correction1 = 1 - std::pow(optimizer.beta1, time);
-    double correction2 = 1 - std::pow(optimizer.beta2, time);
-    bool decoupled = optimizer.kind == FSDP_ADAMW;
-    double decay = optimizer.weight_decay;
-    AdamScalars scalars{
-        .decay = static_cast<float>(decoupled && decay != 0 ? 1 - learningRate * decay : 1),
-        .weightDecay = static_cast<float>(decoupled ? 0 : decay),
-        .lerpWeight = static_cast<float>(1 - optimizer.beta1),
-        .beta2 = static_cast<float>(optimizer.beta2),
-        .oneMinusBeta2 = static_cast<float>(1 - optimizer.beta2),
-        .sqrtCorrection2 = static_cast<float>(std::pow(correction2, 0.5)),
-        .eps = static_cast<float>(optimizer.eps),
-        .negativeStepSize = static_cast<float>(-(learningRate / correction1))};
+    const AdamScalars scalars = steps.at(step, learningRate).adam;
     const FusedKernels &kernels = fusedKernels();
     return updateChunks(clipFactor, [&](Chunk &chunk, const float *gradients, float scale) {
       auto [moment1, moment2, largest] = chunk.state;

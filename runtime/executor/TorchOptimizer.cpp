@@ -63,7 +63,7 @@ private:
   void update(Chunk &chunk, const Step &step) const;
   double normPart(fsdp_norm_type type, const at::Tensor &gradients, int64_t shiftBytes = 0) const;
 
-  void decayWeights(Chunk &chunk, bool isDecoupled, double learningRate) const;
+  void decayWeights(Chunk &chunk, double learningRate) const;
   void takeMoments(Chunk &chunk) const;
   void sgd(Chunk &chunk, const Step &step) const;
   void adam(Chunk &chunk, const Step &step) const;
@@ -80,9 +80,7 @@ private:
   std::vector<Chunk> buffers;    // by thread
   std::vector<double> normParts; // by chunk
   at::Tensor factor;             // a number of the parameters' dtype
-  // nadam's product at the last step.
-  int64_t productStep = 0;
-  float product = 1;
+  fsdp::plan::NadamProduct product;
 };
 } // namespace
 
@@ -234,12 +232,8 @@ double TorchUpdate::run(int64_t step, double learningRate, const float *clipFact
   Step own{.number = static_cast<double>(step),
            .learningRate = learningRate,
            .isClipped = clipFactor != nullptr};
-  if (optimizer.kind == FSDP_NADAM) {
-    product = step < productStep ? fsdp::plan::nadamProduct(optimizer, step)
-                                 : fsdp::plan::nadamProduct(optimizer, step, productStep, product);
-    productStep = step;
-    own.product = product;
-  }
+  if (optimizer.kind == FSDP_NADAM)
+    own.product = product.at(optimizer, step);
   const auto count = static_cast<int64_t>(chunks.size());
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     at::AutoDispatchBelowADInplaceOrView belowAutograd; // of this thread
@@ -266,10 +260,10 @@ static at::Tensor &multiply(at::Tensor &tensor, double factor) {
   return tensor.mul_(at::native::wrapped_scalar_tensor(factor));
 }
 
-void TorchUpdate::decayWeights(Chunk &chunk, bool isDecoupled, double learningRate) const {
+void TorchUpdate::decayWeights(Chunk &chunk, double learningRate) const {
   if (optimizer.weight_decay == 0)
     return;
-  if (isDecoupled)
+  if (fsdp::plan::decouplesWeightDecay(optimizer))
     multiply(chunk.parameters, 1 - learningRate * optimizer.weight_decay);
   else
     chunk.gradients =
@@ -392,9 +386,7 @@ void TorchUpdate::adadelta(Chunk &chunk, const Step &step) const {
 }
 
 void TorchUpdate::update(Chunk &chunk, const Step &step) const {
-  const bool isDecoupled =
-      optimizer.kind == FSDP_ADAMW || (optimizer.options & FSDP_DECOUPLED_WEIGHT_DECAY) != 0;
-  decayWeights(chunk, isDecoupled, step.learningRate);
+  decayWeights(chunk, step.learningRate);
   switch (optimizer.kind) {
   case FSDP_SGD:
     return sgd(chunk, step);

@@ -159,9 +159,6 @@ TEST(Refusal, OptimizerOptions) {
               "optimizer 'adamw': lr is -1, expected a finite number, 0 or more");
   expectError({.kind = OptimizerKind::Adadelta, .options = {{"rho", {1.5}}}},
               "optimizer 'adadelta': rho is 1.5, expected at least 0 and at most 1");
-  options.target = Target::Cuda;
-  expectError({.kind = OptimizerKind::NAdam},
-              "no kernel updates by nadam on CUDA devices, expected sgd, adam or adamw");
 }
 
 // `NAME:DTYPE[DIMS]`: each mistake is quoted.

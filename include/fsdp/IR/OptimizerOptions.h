@@ -37,9 +37,6 @@ std::optional<WrongOption> findWrongOption(const OptimizerOptions &given);
 /// Nesterov momentum needs a momentum and no dampening. The text names the value that is wrong.
 std::optional<std::string> checkNesterov(const OptimizerOptions &given);
 
-/// Describes why devices of this target cannot update by such an optimizer; nullopt if they can.
-std::optional<std::string> explainTarget(OptimizerKind kind, Target target);
-
 /// The options that an `fsdp.optimizer` or an `fsdp.optimizer_group` states.
 OptimizerOptions readOptions(mlir::Operation *op);
 /// States the given options. Optional ones that are 0 are left out.

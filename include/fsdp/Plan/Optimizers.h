@@ -3,9 +3,10 @@
 // One table of the optimizers that a step may have: their options with torch's names, ranges and
 // defaults, and their states. Flags, the YAML file, modules, plans and checkpoints follow it.
 // Another optimizer needs an entry here, its kind in Abi.h and FsdpBase.td, its formula in
-// runtime/executor/TorchOptimizer.cpp and lib/Interpreter/Updates.cpp, and its name in
-// tools/python/fsdpc/optimizers.py. An option that no optimizer had before also needs a field of
-// fsdp_optimizer and an attribute in FsdpDeclarations.td.
+// runtime/executor/TorchOptimizer.cpp, lib/Interpreter/Updates.cpp and, for GPUs,
+// runtime/cuda/kernels/OptimizerFormulas.h, and its name in tools/python/fsdpc/optimizers.py. An
+// option that no optimizer had before also needs a field of fsdp_optimizer and an attribute in
+// FsdpDeclarations.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -132,7 +133,6 @@ struct OptimizerKind {
   std::array<OptimizerState, FSDP_MAX_STATES> states; // in the order of a plan; rest empty
   /// torch keeps the number of the step of each parameter.
   bool hasStepNumber = true;
-  bool hasCudaKernel = false;
 };
 
 /// By fsdp_optimizer_kind.
@@ -146,8 +146,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"nesterov"},
        {"maximize"}}},
      {{{"momentum_buffer", "momentum"}, {kAverage, "ema_decay"}}},
-     /*hasStepNumber=*/false,
-     /*hasCudaKernel=*/true},
+     /*hasStepNumber=*/false},
     {"adam",
      {{{"lr", {1e-3}},
        {"weight_decay"},
@@ -156,9 +155,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"amsgrad"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}, {kAverage, "ema_decay"}}},
-     /*hasStepNumber=*/true,
-     /*hasCudaKernel=*/true},
+     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}, {kAverage, "ema_decay"}}}},
     {"adamw",
      {{{"lr", {1e-3}},
        {"weight_decay", {1e-2}},
@@ -167,9 +164,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"amsgrad"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}, {kAverage, "ema_decay"}}},
-     /*hasStepNumber=*/true,
-     /*hasCudaKernel=*/true},
+     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}, {kAverage, "ema_decay"}}}},
     {"rmsprop",
      {{{"lr", {1e-2}},
        {"weight_decay"},
@@ -271,6 +266,11 @@ constexpr std::array<std::string_view, FSDP_MAX_STATES> statesOf(const Optimizer
   return names;
 }
 
+/// True if weight decay changes the parameters alone, and not their gradients.
+inline bool decouplesWeightDecay(const fsdp_optimizer &optimizer) {
+  return optimizer.kind == FSDP_ADAMW || (optimizer.options & FSDP_DECOUPLED_WEIGHT_DECAY) != 0;
+}
+
 /// nadam's momentum at a step.
 inline double nadamMomentum(const fsdp_optimizer &optimizer, double step) {
   return optimizer.beta1 * (1.0 - 0.5 * std::pow(0.96, step * optimizer.momentum_decay));
@@ -286,21 +286,31 @@ inline float nadamProduct(const fsdp_optimizer &optimizer, int64_t step, int64_t
   return product;
 }
 
-/// "sgd, adam or adamw": optimizers that `isListed` accepts.
-template <typename IsListed> std::string listOptimizers(IsListed isListed) {
+/// nadam's product, which goes on from the last step that was asked for.
+class NadamProduct {
+public:
+  float at(const fsdp_optimizer &optimizer, int64_t step) {
+    product =
+        step < last ? nadamProduct(optimizer, step) : nadamProduct(optimizer, step, last, product);
+    last = step;
+    return product;
+  }
+
+private:
+  int64_t last = 0;
+  float product = 1;
+};
+
+/// "sgd, adam, ... or adadelta".
+inline std::string listOptimizers() {
   std::string text;
   std::string_view last;
   for (const OptimizerKind &kind : kOptimizerKinds) {
-    if (!isListed(kind))
-      continue;
     if (!last.empty())
       text += (text.empty() ? "" : ", ") + std::string(last);
     last = kind.name;
   }
   return text + (text.empty() ? "" : " or ") + std::string(last);
-}
-inline std::string listOptimizers() {
-  return listOptimizers([](const OptimizerKind &) { return true; });
 }
 
 } // namespace fsdp::plan

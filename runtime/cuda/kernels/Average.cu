@@ -7,27 +7,27 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/kernels/Elements.cuh"
+#include "cuda/kernels/OptimizerFormulas.h"
 
 using namespace fsdp::rt;
 
 template <typename Average, typename Parameter>
 static __global__ void __launch_bounds__(kKernelThreads)
-    averageKernel(Average *averages, const Parameter *parameters, float weight,
-                  const OptimizerInputs *inputs, int64_t vectorElements, int64_t elements) {
-  const bool isFirst = inputs->step == 1;
-  const bool fromStart = fabsf(weight) < 0.5f;
-  const float coefficient = fromStart ? weight : __fsub_rn(weight, 1.f);
+    averageKernel(Average *averages, const Parameter *parameters, const OptimizerScalars *scalars,
+                  int64_t vectorElements, int64_t elements) {
+  const AverageScalars s = scalars->average;
+  const Lerp lerp(s.weight);
   forElements<kWidthOf<Average, Parameter>>(
       vectorElements, elements, [&](auto width, int64_t first) {
         constexpr int kCount = decltype(width)::value;
         float p[kCount], a[kCount];
         load(parameters + first, p);
         // Before the first update the memory may hold anything.
-        if (!isFirst) {
+        if (!s.firstStep) {
           load(averages + first, a);
 #pragma unroll
           for (int i = 0; i < kCount; ++i)
-            p[i] = __fmaf_rn(coefficient, __fsub_rn(p[i], a[i]), fromStart ? a[i] : p[i]);
+            p[i] = lerp(a[i], p[i]);
         }
         store(averages + first, p);
       });
@@ -45,8 +45,8 @@ cudaError_t fsdp::rt::launchKernel(const AverageArguments &a, cudaStream_t strea
       if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
         return error;
       averageKernel<<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(
-          static_cast<Average *>(a.average), static_cast<const Parameter *>(a.parameters), a.weight,
-          a.inputs, vectorElements(a.elements, kWidth, a.average, a.parameters), a.elements);
+          static_cast<Average *>(a.average), static_cast<const Parameter *>(a.parameters),
+          a.scalars, vectorElements(a.elements, kWidth, a.average, a.parameters), a.elements);
       return cudaGetLastError();
     });
   });

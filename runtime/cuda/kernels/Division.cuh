@@ -13,18 +13,6 @@
 
 namespace fsdp::rt {
 
-static __device__ __forceinline__ float rootOf(float square) {
-  const bool isZero = square == 0;
-  const float root = __fsqrt_rn(isZero ? 1.f : square);
-  return isZero ? square : root;
-}
-
-static __device__ __forceinline__ float quotientOf(float numerator, float denominator) {
-  const bool isZero = numerator == 0 && denominator > 0;
-  const float quotient = __fdiv_rn(isZero ? denominator : numerator, denominator);
-  return isZero ? numerator : quotient;
-}
-
 /// Quotients of square roots (0, or 2^-75 to 2^64; infinite; NaN) and one divisor, 0 or 2^-27 to 1.
 ///
 /// Markstein, Computation of elementary functions on the IBM RISC System/6000 (1990): with the
@@ -44,6 +32,22 @@ struct RootDivisor {
     for (int i = 0; i < 2; ++i)
       quotient = __fmaf_rn(__fmaf_rn(-divisor, quotient, root), reciprocal, quotient);
     return root < limit ? quotient : first;
+  }
+};
+
+/// The Math of OptimizerFormulas.h.
+struct DeviceMath {
+  using RootDivisor = rt::RootDivisor;
+
+  static __device__ __forceinline__ float rootOf(float square) {
+    const bool isZero = square == 0;
+    const float root = __fsqrt_rn(isZero ? 1.f : square);
+    return isZero ? square : root;
+  }
+  static __device__ __forceinline__ float quotientOf(float numerator, float denominator) {
+    const bool isZero = numerator == 0 && denominator > 0;
+    const float quotient = __fdiv_rn(isZero ? denominator : numerator, denominator);
+    return isZero ? numerator : quotient;
   }
 };
 

@@ -1,6 +1,7 @@
 //===- KernelArguments.cpp - Checks and launch geometry, without a device -===//
 
 #include "cuda/kernels/Kernels.h"
+#include "fsdp/Plan/Optimizers.h"
 #include "plan/NormType.h"
 
 #include <algorithm>
@@ -31,12 +32,17 @@ static bool isFloat(fsdp_dtype dtype) {
   return dtype == FSDP_F32 || dtype == FSDP_BF16 || dtype == FSDP_F16;
 }
 
-cudaError_t fsdp::rt::checkArguments(const OptimizerScalarsArguments &a) {
-  return validIf(a.optimizer.kind <= FSDP_ADAMW && a.inputs && a.scalars);
+/// True if the states are there that the optimizer has with any options.
+static bool hasStates(const OptimizerUpdateArguments &a) {
+  const fsdp::plan::OptimizerKind &kind = fsdp::plan::kOptimizerKinds[a.kind];
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
+    if (!a.state[i] && !kind.states[i].name.empty() && kind.states[i].option.empty())
+      return false;
+  return true;
 }
 
 cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
-  if (a.kind > FSDP_ADAMW || a.elements < 0 || !a.scalars)
+  if (a.kind >= FSDP_NUM_OPTIMIZER_KINDS || a.elements < 0 || !a.scalars)
     return cudaErrorInvalidValue;
   if (!isFloat(a.gradientDtype))
     return cudaErrorInvalidValue;
@@ -50,11 +56,11 @@ cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
       return cudaErrorInvalidValue;
   if (a.elements == 0)
     return cudaSuccess;
-  return validIf(a.parameters && a.gradients && (a.kind == FSDP_SGD || (a.state[0] && a.state[1])));
+  return validIf(a.parameters && a.gradients && hasStates(a));
 }
 
 cudaError_t fsdp::rt::checkArguments(const AverageArguments &a) {
-  return validIf(isFloat(a.averageDtype) && isFloat(a.dtype) && a.inputs && a.elements >= 0 &&
+  return validIf(isFloat(a.averageDtype) && isFloat(a.dtype) && a.scalars && a.elements >= 0 &&
                  (a.elements == 0 || (a.average && a.parameters)));
 }
 

@@ -16,7 +16,7 @@
 #ifndef FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H
 #define FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H
 
-#include "cpu/FusedKernels.h"
+#include "executor/OptimizerScalars.h"
 #include "fsdp/Plan/Abi.h"
 
 #include <cuda_runtime_api.h>
@@ -24,27 +24,6 @@
 #include <cstdint>
 
 namespace fsdp::rt {
-
-/// Values that the host writes before each step, and before each replay of a graph.
-struct OptimizerInputs {
-  double learningRate;
-  int64_t step; // number of the update, from 1
-};
-
-/// The update's constants of one step; the member of the optimizer's kind is valid.
-struct OptimizerScalars {
-  SgdScalars sgd;
-  AdamScalars adam;
-};
-
-/// Computes `scalars` from `inputs`, in double and then rounded to float, as torch does on the
-/// host. The device's pow is within 2 ulp of double, so a float differs from torch's (by 1 ulp)
-/// only if its double lies that close to the middle of two floats. Once per step, before updates.
-struct OptimizerScalarsArguments {
-  fsdp_optimizer optimizer; // lr is not used
-  const OptimizerInputs *inputs;
-  OptimizerScalars *scalars;
-};
 
 /// One update of `elements` elements of a shard, in place, computed in fp32. Numbers of bf16 and
 /// fp16 are rounded once, where they are stored, as torch.optim's fused=True does.
@@ -54,14 +33,14 @@ struct OptimizerUpdateArguments {
   void *parameters;
   const void *gradients;
   fsdp_dtype gradientDtype; // FSDP_F32, FSDP_BF16 or FSDP_F16
-  /// SGD: {momentum buffer or null for none}, not read at step 1; else {exp_avg, exp_avg_sq,
-  /// max_exp_avg_sq or null for no AMSGrad}.
+  /// The optimizer's states as in Optimizers.h; those that its options leave out are null. The
+  /// first update must find zeros, but in SGD's momentum_buffer and adagrad's sum anything.
   void *state[FSDP_MAX_STATES];
   /// Receives the new parameters, rounded to `gatheredDtype` (FSDP_F32, FSDP_BF16, FSDP_F16); null
   /// if the parameters themselves are gathered. None of the buffers may overlap.
   void *gathered;
   fsdp_dtype gatheredDtype;
-  const OptimizerScalars *scalars;
+  const OptimizerScalars *scalars; // of the step
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
   float sign = 1;          // likewise; -1 maximizes
   /// Dtype of the parameters. With FSDP_BF16 or FSDP_F16, gradients have the same dtype, and
@@ -70,7 +49,7 @@ struct OptimizerUpdateArguments {
   /// Dtype of each state: `dtype`, FSDP_F32 or FSDP_BF16. If it differs from `dtype`, gradients of
   /// bf16 and fp16 are clipped as torch.nn.utils clips them: by a factor of their dtype, and
   /// rounded.
-  fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype};
+  fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype, dtype};
 };
 
 /// The moving average of the weights after an update: `parameters` after the first one, else
@@ -81,8 +60,7 @@ struct AverageArguments {
   fsdp_dtype averageDtype;
   const void *parameters;
   fsdp_dtype dtype;
-  float weight; // of the parameters: 1 - decay
-  const OptimizerInputs *inputs;
+  const OptimizerScalars *scalars; // of the step
   int64_t elements;
 };
 
@@ -144,7 +122,6 @@ constexpr int kKernelThreads = 256;
 int64_t elementwiseBlocks(int64_t elements, int width, int multiprocessors);
 
 /// cudaErrorInvalidValue if a pointer is missing, a size negative or a dtype not supported.
-cudaError_t checkArguments(const OptimizerScalarsArguments &arguments);
 cudaError_t checkArguments(const OptimizerUpdateArguments &arguments);
 cudaError_t checkArguments(const AverageArguments &arguments);
 cudaError_t checkArguments(const PartialNormArguments &arguments);
@@ -154,7 +131,6 @@ cudaError_t checkArguments(const AccumulateArguments &arguments);
 
 // The kernels' files.
 
-cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const AverageArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream);

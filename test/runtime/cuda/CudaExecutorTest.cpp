@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OptimizerCases.h"
 #include "TrainingStep.h"
 #include "watch/Watchdog.h"
 
@@ -80,6 +81,22 @@ TEST(CudaExecutor, GraphsTrainAsOnCpus) {
     std::vector<std::string> calls = ranks[0].calls.take();
     EXPECT_EQ(countOf(calls, "cudaStreamBeginCapture"), 1u);
     EXPECT_EQ(countOf(calls, "cudaGraphLaunch"), 4u);
+  }
+}
+
+// Each optimizer with its options, clipped, eager and in a graph, whose launches have the scalars
+// of their steps.
+TEST(CudaExecutor, OptimizersTrainAsOnCpus) {
+  for (const fsdp_optimizer &optimizer : optimizerCases()) {
+    SCOPED_TRACE(std::string(fsdp::plan::kindOf(optimizer).name));
+    TrainingStep step(optimizer, {.narrow = true, .clipNorm = 0.5});
+    const fsdp_plan &plan = step.finish();
+    const std::vector<RankRun> expected = runOnCpus(plan, 8);
+    RecordedRanks eager, graphs;
+    expectSameTraining(eager.run(plan, 8, {.graph = GraphMode::Off}), expected, 3);
+    std::vector<RankRun> runs = graphs.run(plan, 8);
+    expectSameTraining(runs, expected, 3);
+    EXPECT_EQ(runs[0].graphNote, "on: a step is one graph");
   }
 }
 
@@ -374,10 +391,9 @@ TEST(CudaExecutor, FailedAllocationsAreErrors) {
 TEST(CudaExecutor, FailedKernelsAreErrors) {
   TrainingStep step(FSDP_SGD, {.clipNorm = 1});
   const fsdp_plan &plan = step.finish();
-  for (const char *kernel :
-       {"optimizerScalars", "partialNorm", "optimizerUpdate", "joinPartials", "clipFactor"}) {
+  for (const char *kernel : {"partialNorm", "optimizerUpdate", "joinPartials", "clipFactor"}) {
     RecordedRanks ranks;
-    ranks[1].calls.fail(kernel, cudaErrorLaunchOutOfResources, kernel[0] == 's' ? 1 : 2);
+    ranks[1].calls.fail(kernel, cudaErrorLaunchOutOfResources, 2);
     std::vector<RankRun> runs = ranks.run(plan, 3);
     EXPECT_THAT(runs[1].status.message(),
                 HasSubstr("the kernel " + std::string(kernel) + ": cuda error 701"));

@@ -58,7 +58,9 @@ struct Prefetch {
   static std::string gatherCall(const fsdp_entry &entry) {
     return "ncclAllGather " + place(entry.source) + " " + place(entry.destination) + " 256 1 c2 s5";
   }
-  std::vector<std::string> inputCalls() const { return {"cudaMemcpyAsync m3 m4 24 s2"}; }
+  std::vector<std::string> inputCalls() const {
+    return {"cudaMemcpyAsync m3 m4 " + std::to_string(8 + sizeof(OptimizerScalars)) + " s2"};
+  }
   std::vector<std::string> entryCalls() const {
     const fsdp_entry *entries = builder.plan.entries;
     const fsdp_entry &reduction = entries[5];

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 using namespace fsdp::rt;
 using testing::ElementsAre;
 
@@ -12,7 +14,6 @@ namespace {
 struct Buffers {
   float floats[16] = {};
   double doubles[4] = {};
-  OptimizerInputs inputs{};
   OptimizerScalars scalars{};
 
   OptimizerUpdateArguments update() {
@@ -20,7 +21,7 @@ struct Buffers {
             nullptr,    FSDP_F32, &scalars, nullptr};
   }
   PartialNormArguments partialNorm() { return {floats, FSDP_BF16, 4, doubles}; }
-  AverageArguments average() { return {floats, FSDP_F32, floats + 8, FSDP_BF16, 0.1f, &inputs, 4}; }
+  AverageArguments average() { return {floats, FSDP_F32, floats + 8, FSDP_BF16, &scalars, 4}; }
   AccumulateArguments accumulate() { return {floats, FSDP_F32, 1, floats + 8, FSDP_BF16, 0.5, 4}; }
 };
 } // namespace
@@ -49,7 +50,7 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
     return checkArguments(arguments) == cudaErrorInvalidValue;
   };
   using Arguments = OptimizerUpdateArguments;
-  EXPECT_TRUE(refused([](Arguments &a) { a.kind = 3; }));
+  EXPECT_TRUE(refused([](Arguments &a) { a.kind = FSDP_NUM_OPTIMIZER_KINDS; }));
   EXPECT_TRUE(refused([](Arguments &a) { a.elements = -1; }));
   EXPECT_TRUE(refused([](Arguments &a) { a.parameters = nullptr; }));
   EXPECT_TRUE(refused([](Arguments &a) { a.gradients = nullptr; }));
@@ -83,11 +84,26 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
   }));
 }
 
+// Those that the optimizer has with any options; the others may be missing.
+TEST(KernelArgumentsTest, UpdatesNeedTheirStates) {
+  Buffers memory;
+  const std::map<uint32_t, unsigned> needed = {
+      {FSDP_SGD, 0},    {FSDP_ADAM, 2},  {FSDP_ADAMW, 2}, {FSDP_RMSPROP, 1}, {FSDP_ADAGRAD, 1},
+      {FSDP_ADAMAX, 2}, {FSDP_NADAM, 2}, {FSDP_RADAM, 2}, {FSDP_ADADELTA, 2}};
+  EXPECT_EQ(needed.size(), FSDP_NUM_OPTIMIZER_KINDS);
+  for (auto [kind, states] : needed)
+    for (unsigned given = 0; given <= FSDP_MAX_STATES; ++given) {
+      OptimizerUpdateArguments arguments = memory.update();
+      arguments.kind = kind;
+      for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+        arguments.state[i] = i < given ? memory.floats : nullptr;
+      EXPECT_EQ(checkArguments(arguments), given < states ? cudaErrorInvalidValue : cudaSuccess)
+          << "optimizer " << kind << ", " << given << " states";
+    }
+}
+
 TEST(KernelArgumentsTest, OtherKernelsNeedTheirBuffersAndKnownDtypes) {
   Buffers m;
-  EXPECT_EQ(checkArguments(OptimizerScalarsArguments{{}, &m.inputs, &m.scalars}), cudaSuccess);
-  EXPECT_EQ(checkArguments(OptimizerScalarsArguments{{}, nullptr, &m.scalars}),
-            cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(m.partialNorm()), cudaSuccess);
   EXPECT_EQ(checkArguments(PartialNormArguments{m.floats, FSDP_I32, 4, m.doubles}),
             cudaErrorInvalidValue);
@@ -102,12 +118,12 @@ TEST(KernelArgumentsTest, OtherKernelsNeedTheirBuffersAndKnownDtypes) {
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 0, m.floats, nullptr}),
             cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(m.average()), cudaSuccess);
-  EXPECT_EQ(checkArguments(
-                AverageArguments{m.floats, FSDP_F32, m.floats + 8, FSDP_F32, 0.1f, nullptr, 4}),
-            cudaErrorInvalidValue);
-  EXPECT_EQ(checkArguments(
-                AverageArguments{m.floats, FSDP_F64, m.floats + 8, FSDP_F32, 0.1f, &m.inputs, 4}),
-            cudaErrorInvalidValue);
+  EXPECT_EQ(
+      checkArguments(AverageArguments{m.floats, FSDP_F32, m.floats + 8, FSDP_F32, nullptr, 4}),
+      cudaErrorInvalidValue);
+  EXPECT_EQ(
+      checkArguments(AverageArguments{m.floats, FSDP_F64, m.floats + 8, FSDP_F32, &m.scalars, 4}),
+      cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(m.accumulate()), cudaSuccess);
   EXPECT_EQ(checkArguments(AccumulateArguments{m.floats, FSDP_F32, 1, nullptr, FSDP_F32, 1, 4}),
             cudaErrorInvalidValue);
@@ -134,11 +150,6 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
   EXPECT_EQ(launcher.launchKernel(JoinPartialsArguments{sums, 1, sums + 8}, stream), cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(ClipFactorArguments{sums + 8, 0.5f, clip, nullptr}, stream),
             cudaSuccess);
-  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
-  EXPECT_EQ(launcher.launchKernel(
-                OptimizerScalarsArguments{adamw, static_cast<OptimizerInputs *>(memory), scalars},
-                stream),
-            cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(OptimizerUpdateArguments{FSDP_ADAMW,
                                                            100,
                                                            floats,
@@ -151,21 +162,20 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
                                                            clip},
                                   stream),
             cudaSuccess);
-  EXPECT_EQ(launcher.launchKernel(AverageArguments{floats, FSDP_F32, at(3072), FSDP_BF16, 0.25f,
-                                                   static_cast<OptimizerInputs *>(memory), 100},
-                                  stream),
+  EXPECT_EQ(launcher.launchKernel(
+                AverageArguments{floats, FSDP_F32, at(3072), FSDP_BF16, scalars, 100}, stream),
             cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(
                 AccumulateArguments{floats, FSDP_F32, 1, at(3072), FSDP_BF16, 0.5f, 100}, stream),
             cudaSuccess);
-  EXPECT_THAT(
-      calls.take(),
-      ElementsAre("partialNorm m1+1024 6 100 m1+256 2 s1", "joinPartials m1+256 1 m1+320 2 s1",
-                  "clipFactor m1+320 0.5 m1+128 null 2 s1", "optimizerScalars 2 m1 m1+64 s1",
-                  "optimizerUpdate 2 100 m1+1024 m1+1424 6 m1+1824 m1+2224 m1+3072 15 "
-                  "m1+64 m1+128 s1",
-                  "average m1+1024 6 m1+3072 15 0.25 m1 100 s1",
-                  "accumulate m1+1024 6 1 m1+3072 15 0.5 100 s1"));
+  EXPECT_THAT(calls.take(),
+              ElementsAre("partialNorm m1+1024 6 100 m1+256 2 s1",
+                          "joinPartials m1+256 1 m1+320 2 s1",
+                          "clipFactor m1+320 0.5 m1+128 null 2 s1",
+                          "optimizerUpdate 2 100 m1+1024 m1+1424 6 m1+1824 m1+2224 m1+3072 15 "
+                          "m1+64 m1+128 s1",
+                          "average m1+1024 6 m1+3072 15 m1+64 100 s1",
+                          "accumulate m1+1024 6 1 m1+3072 15 0.5 100 s1"));
 
   EXPECT_EQ(launcher.launchKernel(PartialNormArguments{}, stream), cudaErrorInvalidValue);
   calls.fail("clipFactor", cudaErrorLaunchFailure);

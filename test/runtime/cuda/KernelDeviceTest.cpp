@@ -6,17 +6,22 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelReference.h"
+#include "OptimizerCases.h"
+#include "executor/OptimizerSteps.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <random>
 
 using namespace fsdp::rt;
+using namespace fsdp::test;
 
 namespace {
 /// Memory of the device, freed at the end.
@@ -124,7 +129,6 @@ constexpr fsdp_dtype kDtypes[] = {FSDP_F32, FSDP_BF16, FSDP_F16};
 } // namespace
 
 TEST(KernelLaunchTest, BadArgumentsAreRefusedBeforeTheDevice) {
-  EXPECT_EQ(launchKernel(OptimizerScalarsArguments{}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launchKernel(OptimizerUpdateArguments{}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launchKernel(PartialNormArguments{}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launchKernel(JoinPartialsArguments{}, nullptr), cudaErrorInvalidValue);
@@ -140,111 +144,99 @@ TEST(KernelLaunchTest, NothingIsLaunchedForNoElements) {
       cudaSuccess);
 }
 
-TEST_F(KernelDeviceTest, ScalarsEqualTorchsWithinOneUlp) {
-  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
-  for (int64_t step : {1, 2, 10, 1000, 1'000'000}) {
-    OptimizerInputs inputs{3e-4, step};
-    DeviceBytes given(bytesOf(inputs)), result(bytesOf(OptimizerScalars{}));
-    ASSERT_EQ(launchKernel(OptimizerScalarsArguments{adamw, given.as<OptimizerInputs>(),
-                                                     result.as<OptimizerScalars>()},
-                           nullptr),
-              cudaSuccess);
-    AdamScalars actual = valueOf<OptimizerScalars>(result.read()).adam;
-    AdamScalars expected = referenceScalars(adamw, inputs).adam;
-    EXPECT_EQ(actual.decay, expected.decay);
-    EXPECT_EQ(actual.lerpWeight, expected.lerpWeight);
-    EXPECT_EQ(actual.oneMinusBeta2, expected.oneMinusBeta2);
-    EXPECT_LE(ulpDistance(actual.sqrtCorrection2, expected.sqrtCorrection2), 1);
-    EXPECT_LE(ulpDistance(actual.negativeStepSize, expected.negativeStepSize), 1);
-  }
-}
-
 namespace {
 /// What differs between the updates of a test.
 struct UpdateCase {
   fsdp_dtype dtype, gradients, gathered;
   bool gathers;
-  fsdp_dtype states[2] = {dtype, dtype};
+  std::array<fsdp_dtype, FSDP_MAX_STATES> states = {dtype, dtype, dtype};
 };
 } // namespace
 
 static std::vector<UpdateCase> updateCases() {
   std::vector<UpdateCase> cases = {{FSDP_BF16, FSDP_BF16, FSDP_BF16, false},
                                    {FSDP_F16, FSDP_F16, FSDP_F16, false}};
-  for (fsdp_dtype gradients : {FSDP_F32, FSDP_BF16})
+  for (fsdp_dtype gradients : kDtypes) {
+    cases.push_back({FSDP_F32, gradients, FSDP_F32, false});
     for (fsdp_dtype gathered : kDtypes)
       cases.push_back({FSDP_F32, gradients, gathered, true});
+  }
   for (fsdp_dtype dtype : kDtypes) // with state of other dtypes
     for (fsdp_dtype first : {FSDP_F32, FSDP_BF16})
       for (fsdp_dtype second : {FSDP_F32, FSDP_BF16})
         if (first != dtype || second != dtype)
-          cases.push_back({dtype, dtype, dtype, false, {first, second}});
+          cases.push_back({dtype, dtype, dtype, false, {first, second, first}});
   return cases;
 }
 
 TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
-  const fsdp_optimizer optimizers[] = {
-      {FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-      {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-      {FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0, 0},
-      {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0}};
-  for (const fsdp_optimizer &optimizer : optimizers)
+  auto check = [&](const fsdp_optimizer &optimizer, size_t size, const UpdateCase &own,
+                   int64_t step) {
+    const OptimizerScalars scalars = OptimizerSteps(optimizer).at(step, 1e-2);
+    ReferenceShard shard{random(size, own.dtype), {}};
+    std::vector<float> gradients = random(size, own.gradients);
+    DeviceBytes p(pack(shard.parameters, own.dtype)), g(pack(gradients, own.gradients)),
+        gathered(std::vector<std::byte>(size * sizeOf(own.gathered))),
+        deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
+    OptimizerUpdateArguments arguments{.kind = optimizer.kind,
+                                       .elements = static_cast<int64_t>(size),
+                                       .parameters = p.as<void>(),
+                                       .gradients = g.as<void>(),
+                                       .gradientDtype = own.gradients,
+                                       .state = {},
+                                       .gathered = own.gathers ? gathered.as<void>() : nullptr,
+                                       .gatheredDtype = own.gathered,
+                                       .scalars = deviceScalars.as<OptimizerScalars>(),
+                                       .clipFactor = clip.as<float>(),
+                                       .dtype = own.dtype};
+    std::array<std::optional<DeviceBytes>, FSDP_MAX_STATES> states;
+    bool hasOwnState = false;
+    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+      if (hasState(optimizer, i)) {
+        shard.state[i] = random(size, own.states[i]);
+        for (float &value : shard.state[i])
+          value = std::abs(value);
+        states[i].emplace(pack(shard.state[i], own.states[i]));
+        arguments.state[i] = states[i]->as<void>();
+        arguments.stateDtype[i] = own.states[i];
+        hasOwnState |= own.states[i] != own.dtype;
+      }
+    ASSERT_EQ(launchKernel(arguments, nullptr), cudaSuccess);
+    float factor = 0.37f;
+    if (hasOwnState && own.dtype != FSDP_F32) { // clipped in the gradients' dtype
+      for (float &gradient : gradients)
+        gradient = rounded(gradient * rounded(factor, own.dtype), own.dtype);
+      factor = 1;
+    }
+    referenceUpdate(optimizer.kind, scalars, factor, gradients, shard);
+    auto roundTo = [](std::vector<float> values, fsdp_dtype dtype) {
+      for (float &value : values)
+        value = rounded(value, dtype);
+      return values;
+    };
+    expectBits(unpack(p.read(), own.dtype), roundTo(shard.parameters, own.dtype), "parameters");
+    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
+      if (states[i])
+        expectBits(unpack(states[i]->read(), own.states[i]), roundTo(shard.state[i], own.states[i]),
+                   "state " + std::to_string(i));
+    if (own.gathers)
+      expectBits(unpack(gathered.read(), own.gathered), roundTo(shard.parameters, own.gathered),
+                 "gathered");
+  };
+  const std::vector<fsdp_optimizer> optimizers = optimizerCases();
+  for (size_t n = 0; n < optimizers.size(); ++n)
     for (size_t size : kSmallSizes)
       for (const UpdateCase &own : updateCases())
-        for (int64_t step : {1, 2}) {
-          OptimizerScalars scalars = referenceScalars(optimizer, {1e-2, step});
-          bool hasState = optimizer.kind != FSDP_SGD || optimizer.momentum != 0;
-          ReferenceShard shard{random(size, own.dtype), {}};
-          for (int i : {0, 1}) {
-            shard.state[i] = random(hasState ? size : 0, own.states[i]);
-            for (float &value : shard.state[i])
-              value = std::abs(value);
-          }
-          std::vector<float> gradients = random(size, own.gradients);
-          DeviceBytes p(pack(shard.parameters, own.dtype)), g(pack(gradients, own.gradients)),
-              s0(pack(shard.state[0], own.states[0])), s1(pack(shard.state[1], own.states[1])),
-              gathered(std::vector<std::byte>(size * sizeOf(own.gathered))),
-              deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
-          ASSERT_EQ(launchKernel({.kind = optimizer.kind,
-                                  .elements = static_cast<int64_t>(size),
-                                  .parameters = p.as<void>(),
-                                  .gradients = g.as<void>(),
-                                  .gradientDtype = own.gradients,
-                                  .state = {hasState ? s0.as<void>() : nullptr,
-                                            hasState ? s1.as<void>() : nullptr},
-                                  .gathered = own.gathers ? gathered.as<void>() : nullptr,
-                                  .gatheredDtype = own.gathered,
-                                  .scalars = deviceScalars.as<OptimizerScalars>(),
-                                  .clipFactor = clip.as<float>(),
-                                  .dtype = own.dtype,
-                                  .stateDtype = {own.states[0], own.states[1]}},
-                                 nullptr),
-                    cudaSuccess);
-          const bool hasOwnState =
-              hasState && (own.states[0] != own.dtype || own.states[1] != own.dtype);
-          float factor = 0.37f;
-          if (hasOwnState && own.dtype != FSDP_F32) { // clipped in the gradients' dtype
-            for (float &gradient : gradients)
-              gradient = rounded(gradient * rounded(factor, own.dtype), own.dtype);
-            factor = 1;
-          }
-          referenceUpdate(optimizer.kind, scalars, factor, gradients, shard);
-          auto roundTo = [](std::vector<float> values, fsdp_dtype dtype) {
-            for (float &value : values)
-              value = rounded(value, dtype);
-            return values;
-          };
-          expectBits(unpack(p.read(), own.dtype), roundTo(shard.parameters, own.dtype),
-                     "parameters");
-          expectBits(unpack(s0.read(), own.states[0]), roundTo(shard.state[0], own.states[0]),
-                     "first state");
-          expectBits(unpack(s1.read(), own.states[1]), roundTo(shard.state[1], own.states[1]),
-                     "second state");
-          if (own.gathers)
-            expectBits(unpack(gathered.read(), own.gathered),
-                       roundTo(shard.parameters, own.gathered), "gathered");
-          if (HasFatalFailure())
-            return;
+        for (int64_t step : {1, 7}) {
+          // The reference takes long: many elements in one dtype and step.
+          if (size == kSmallSizes[2] && (own.gathered != FSDP_BF16 || step == 1))
+            continue;
+          check(optimizers[n], size, own, step);
+          ASSERT_FALSE(HasFatalFailure())
+              << "optimizer case " << n << " (" << fsdp::plan::kindOf(optimizers[n]).name
+              << "), step " << step << ", " << size << " elements, dtypes " << own.dtype
+              << " (gradients " << own.gradients << ", states " << own.states[0] << " "
+              << own.states[1] << ", gathered " << (own.gathers ? own.gathered : 0) << ")";
         }
 }
 
@@ -321,15 +313,17 @@ TEST_F(KernelDeviceTest, AverageEqualsTheReference) {
           for (size_t size : kSmallSizes) {
             std::vector<float> average = random(size, averageDtype), from = random(size, dtype);
             DeviceBytes a(pack(average, averageDtype)), f(pack(from, dtype));
-            DeviceBytes inputs(bytesOf(OptimizerInputs{0.1, step}));
+            OptimizerScalars scalars{};
+            scalars.average = {weight, step == 1};
+            DeviceBytes deviceScalars(bytesOf(scalars));
             ASSERT_EQ(launchKernel(AverageArguments{a.as<void>(), averageDtype, f.as<void>(), dtype,
-                                                    weight, inputs.as<OptimizerInputs>(),
+                                                    deviceScalars.as<OptimizerScalars>(),
                                                     static_cast<int64_t>(size)},
                                    nullptr),
                       cudaSuccess);
             for (size_t i = 0; i < size; ++i)
               average[i] =
-                  rounded(referenceAverage(average[i], from[i], weight, step), averageDtype);
+                  rounded(referenceAverage(average[i], from[i], scalars.average), averageDtype);
             expectBits(unpack(a.read(), averageDtype), average, "averaged");
             if (HasFatalFailure())
               return;

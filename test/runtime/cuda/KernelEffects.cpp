@@ -5,7 +5,6 @@
 #include "plan/NormType.h"
 
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/sqrt.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,15 +22,6 @@ static std::vector<float> read(const void *values, int64_t count, fsdp_dtype dty
   at::Tensor wide = tensorAt(values, dtype, count).to(at::kFloat);
   const auto *first = wide.const_data_ptr<float>();
   return std::vector<float>(first, first + count);
-}
-
-static void takeTorchRoots(std::vector<float> &values) {
-  at::Tensor tensor = at::from_blob(values.data(), {static_cast<int64_t>(values.size())});
-  at::sqrt_(tensor);
-}
-
-void fsdp::rt::runOnHost(const OptimizerScalarsArguments &a) {
-  *a.scalars = referenceScalars(a.optimizer, *a.inputs);
 }
 
 /// True if gradients of the parameters' dtype are clipped in it.
@@ -58,7 +48,7 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
   float clip = a.clipFactor ? *a.clipFactor : 1;
   if (roundsClipped(a))
     clip = clipRounded(gradients, clip, a.dtype);
-  referenceUpdate(a.kind, *a.scalars, clip * a.sign, gradients, shard, takeTorchRoots);
+  referenceUpdate(a.kind, *a.scalars, clip * a.sign, gradients, shard, Roots::Torchs);
   auto write = [&](void *to, fsdp_dtype dtype, const std::vector<float> &values) {
     if (to)
       tensorAt(to, dtype, a.elements).copy_(tensorAt(values.data(), FSDP_F32, a.elements));
@@ -72,8 +62,9 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
 void fsdp::rt::runOnHost(const AverageArguments &a) {
   at::Tensor average = tensorAt(a.average, a.averageDtype, a.elements);
   at::Tensor parameters = tensorAt(a.parameters, a.dtype, a.elements).to(at::kFloat);
-  average.copy_(a.inputs->step == 1 ? parameters
-                                    : average.to(at::kFloat).lerp(parameters, a.weight));
+  const AverageScalars &scalars = a.scalars->average;
+  average.copy_(scalars.firstStep ? parameters
+                                  : average.to(at::kFloat).lerp(parameters, scalars.weight));
 }
 
 void fsdp::rt::runOnHost(const PartialNormArguments &a) {

@@ -9,7 +9,6 @@ namespace fsdp::rt {
 
 /// Does to memory of the host what the kernel of these arguments does to a device's. Square roots
 /// are torch's on a CPU, so that updates have the bits of the CPU's.
-void runOnHost(const OptimizerScalarsArguments &arguments);
 void runOnHost(const OptimizerUpdateArguments &arguments);
 void runOnHost(const PartialNormArguments &arguments);
 void runOnHost(const JoinPartialsArguments &arguments);

@@ -13,16 +13,15 @@ struct ReferenceShard {
   std::vector<float> parameters, state[FSDP_MAX_STATES];
 };
 
-OptimizerScalars referenceScalars(const fsdp_optimizer &optimizer, const OptimizerInputs &inputs);
-/// Correctly rounded square roots, as the kernels'.
-void roundedRoots(std::vector<float> &values);
-/// One update; `takeRoots` replaces values by their square roots.
+/// Correctly rounded, as the kernels' square roots, or torch's on a CPU.
+enum class Roots { Rounded, Torchs };
+/// One update by the kernels' formulas; states that the optimizer does not have are empty.
 void referenceUpdate(uint32_t kind, const OptimizerScalars &scalars, float clipFactor,
                      const std::vector<float> &gradients, ReferenceShard &shard,
-                     void (*takeRoots)(std::vector<float> &) = roundedRoots);
+                     Roots roots = Roots::Rounded);
 double referencePartialNorm(fsdp_norm_type type, const std::vector<float> &gradients);
 float referenceClipFactor(fsdp_norm_type type, double total, float maxNorm);
-float referenceAverage(float average, float parameter, float weight, int64_t step);
+float referenceAverage(float average, float parameter, const AverageScalars &scalars);
 float referenceAccumulate(float to, float toScale, float from, float fromScale);
 
 /// `value` as a number of `dtype` (fp32, bf16, fp16), to the nearest.

@@ -7,6 +7,8 @@
 
 #include "KernelReference.h"
 #include "KernelEffects.h"
+#include "OptimizerCases.h"
+#include "executor/OptimizerSteps.h"
 #include "executor/TorchOptimizer.h"
 
 #include <ATen/Functions.h>
@@ -16,6 +18,7 @@
 #include <cmath>
 
 using namespace fsdp::rt;
+using namespace fsdp::test;
 
 static at::Tensor tensorOf(std::vector<float> &values) {
   return at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kFloat);
@@ -24,8 +27,6 @@ static std::byte *bytes(std::vector<float> &values) {
   return reinterpret_cast<std::byte *>(values.data());
 }
 
-static void torchsRoots(std::vector<float> &values) { tensorOf(values).sqrt_(); }
-
 class KernelUpdateReferenceTest : public testing::TestWithParam<fsdp_optimizer> {};
 
 TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
@@ -33,51 +34,53 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
   const fsdp_optimizer &optimizer = GetParam();
   constexpr int64_t kElements = 4099;
   std::vector<float> gradients(kElements);
-  ReferenceShard torch{std::vector<float>(kElements),
-                       {std::vector<float>(kElements), std::vector<float>(kElements),
-                        std::vector<float>(optimizer.options & FSDP_AMSGRAD ? kElements : 0)}};
+  ReferenceShard torch{std::vector<float>(kElements), {}};
   tensorOf(torch.parameters).copy_(at::randn({kElements}));
-  auto update =
-      makeTorchUpdate(optimizer, {FSDP_F32,
-                                  kElements,
-                                  bytes(torch.parameters),
-                                  bytes(gradients),
-                                  {bytes(torch.state[0]), bytes(torch.state[1]),
-                                   torch.state[2].empty() ? nullptr : bytes(torch.state[2])},
-                                  {{0, kElements}}});
-  for (int64_t step = 1; step <= 6; ++step) {
-    double lr = 1e-2 / static_cast<double>(step);
-    float clip = step % 2 ? 1.f : 0.37f;
+  ShardBuffers shard{.dtype = FSDP_F32,
+                     .elements = kElements,
+                     .parameters = bytes(torch.parameters),
+                     .gradients = bytes(gradients),
+                     .state = {},
+                     .pieces = {{0, kElements}}};
+  for (unsigned i = 0, count = 0; i < FSDP_MAX_STATES; ++i)
+    if (hasState(optimizer, i)) {
+      torch.state[i].resize(kElements);
+      shard.state[count++] = bytes(torch.state[i]);
+    }
+  auto update = makeTorchUpdate(optimizer, shard);
+  OptimizerSteps steps(optimizer);
+  // radam rectifies from step 6 on.
+  for (int64_t step : {1, 2, 3, 6, 7, 1000, 4}) {
+    const double lr = 1e-2 / static_cast<double>(step);
+    const float clip = step % 2 ? 1.f : 0.37f;
+    const float sign = optimizer.options & FSDP_MAXIMIZE ? -1 : 1;
     tensorOf(gradients).copy_(
         at::randn({kElements}).mul_(at::pow(10.0, at::randn({kElements}).mul_(2))));
     // Every step starts from torch's state: what is compared is one update.
     ReferenceShard reference = torch;
-    referenceUpdate(optimizer.kind, referenceScalars(optimizer, {lr, step}), clip, gradients,
-                    reference, torchsRoots);
+    referenceUpdate(optimizer.kind, steps.at(step, lr), clip * sign, gradients, reference,
+                    Roots::Torchs);
     tensorOf(gradients).mul_(clip);
     update->run(step, lr, nullptr);
     for (int64_t i = 0; i < kElements; ++i) {
-      ASSERT_EQ(torch.parameters[i], reference.parameters[i])
-          << "step " << step << ", element " << i;
-      for (int s = 0; s < (torch.state[2].empty() ? 2 : 3); ++s)
-        ASSERT_EQ(torch.state[s][i], reference.state[s][i])
-            << "step " << step << ", state " << s << ", element " << i;
+      ASSERT_EQ(ulpDistance(torch.parameters[i], reference.parameters[i]), 0)
+          << "step " << step << ", element " << i << ": " << reference.parameters[i]
+          << ", expected " << torch.parameters[i];
+      for (int k = 0; k < FSDP_MAX_STATES; ++k)
+        if (!torch.state[k].empty()) {
+          ASSERT_EQ(ulpDistance(torch.state[k][i], reference.state[k][i]), 0)
+              << "step " << step << ", state " << k << ", element " << i << ": "
+              << reference.state[k][i] << ", expected " << torch.state[k][i];
+        }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Optimizers, KernelUpdateReferenceTest,
-    testing::Values(
-        fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_SGD, FSDP_NESTEROV, 0, 0.1, 0.9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0.3, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_ADAM, FSDP_AMSGRAD, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
-        fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0}));
+INSTANTIATE_TEST_SUITE_P(Optimizers, KernelUpdateReferenceTest, testing::ValuesIn(optimizerCases()),
+                         [](const auto &info) {
+                           return std::string(fsdp::plan::kindOf(info.param).name) + "_" +
+                                  std::to_string(info.index);
+                         });
 
 // What is left between the kernels and torch: torch's square root is not correctly rounded.
 TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {
@@ -85,10 +88,9 @@ TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {
   std::vector<float> values(100'000);
   tensorOf(values).copy_(at::pow(10.0, at::randn({100'000}).mul_(6)));
   std::vector<float> torchs = values;
-  roundedRoots(values);
-  torchsRoots(torchs);
+  tensorOf(torchs).sqrt_();
   for (size_t i = 0; i < values.size(); ++i)
-    ASSERT_LE(ulpDistance(values[i], torchs[i]), 1) << i;
+    ASSERT_LE(ulpDistance(std::sqrt(values[i]), torchs[i]), 1) << i;
 }
 
 TEST(KernelReferenceTest, ClipFactorEqualsTorchs) {
@@ -122,8 +124,8 @@ TEST(KernelReferenceTest, AverageEqualsTorchs) {
     at::Tensor expected = average.lerp(parameter, weight);
     for (int64_t i = 0; i < 1000; ++i) {
       float a = average[i].item<float>(), p = parameter[i].item<float>();
-      ASSERT_EQ(referenceAverage(a, p, weight, 2), expected[i].item<float>());
-      ASSERT_EQ(referenceAverage(std::nanf(""), p, weight, 1), p);
+      ASSERT_EQ(referenceAverage(a, p, {weight, false}), expected[i].item<float>());
+      ASSERT_EQ(referenceAverage(std::nanf(""), p, {weight, true}), p);
     }
   }
 }
@@ -147,7 +149,7 @@ TEST(KernelReferenceTest, NarrowShardsAreTorchsFusedUpdatesWithinOneUlp) {
       }
       const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2, kEps,
                                      0,    0, 0,     0,      0,   0,      0};
-      const OptimizerScalars scalars = referenceScalars(optimizer, {kRate, 3});
+      const OptimizerScalars scalars = OptimizerSteps(optimizer).at(3, kRate);
       runOnHost(OptimizerUpdateArguments{
           .kind = kind,
           .elements = kElements,

@@ -289,9 +289,6 @@ cudaError_t RecordingCalls::effective(cudaStream_t stream, const std::string &na
     capture.run(stream, [wanted] { runOnHost(wanted); });
   return result;
 }
-cudaError_t RecordingCalls::launchKernel(const OptimizerScalarsArguments &a, cudaStream_t stream) {
-  return effective(stream, "optimizerScalars", a, int64_t(a.optimizer.kind), a.inputs, a.scalars);
-}
 cudaError_t RecordingCalls::launchKernel(const OptimizerUpdateArguments &a, cudaStream_t stream) {
   return effective(stream, "optimizerUpdate", a, int64_t(a.kind), a.elements, a.parameters,
                    a.gradients, int64_t(a.gradientDtype), a.state[0], a.state[1], a.gathered,
@@ -310,7 +307,7 @@ cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStrea
 }
 cudaError_t RecordingCalls::launchKernel(const AverageArguments &a, cudaStream_t stream) {
   return effective(stream, "average", a, a.average, int64_t(a.averageDtype), a.parameters,
-                   int64_t(a.dtype), a.weight, a.inputs, a.elements);
+                   int64_t(a.dtype), a.scalars, a.elements);
 }
 cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
   return effective(stream, "accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from,

@@ -95,8 +95,6 @@ public:
   cudaError_t launchStartTimer(unsigned timer, cudaStream_t stream) override;
   cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream) override;
   cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override;
-  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
-                           cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) override;

@@ -33,10 +33,10 @@ void SimulatedCapture::wait(cudaStream_t stream, cudaEvent_t event) {
   auto found = events.find(event);
   if (found == events.end())
     return;
-  for (auto [other, count] : found->second) {
-    unsigned &known = streams[stream][other];
-    known = std::max(known, count);
-  }
+  // The stream joins the capture even if nothing has run before the event.
+  auto &clock = streams[stream];
+  for (auto [other, count] : found->second)
+    clock[other] = std::max(clock[other], count);
 }
 
 cudaError_t SimulatedCapture::synchronize(bool captured) {

@@ -48,12 +48,17 @@ uint32_t TrainingStep::doubled(uint32_t value) {
 }
 
 TrainingStep::TrainingStep(uint32_t optimizer, Options options)
+    : TrainingStep(
+          fsdp_optimizer{optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
+          options) {}
+
+TrainingStep::TrainingStep(const fsdp_optimizer &optimizer, Options options)
     : narrow(options.narrow), generated(options.generated) {
   if (generated)
     builder.gpuCode = ".visible .entry code(...)";
   std::optional<double> clipNorm = options.clipNorm;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = optimizer;
   uint32_t first = builder.addGroup("layers.0", "layers.0.v", {16, 8});
   uint32_t second = builder.addGroup("layers.1", "layers.1.w", {8, 16});
   if (narrow)

@@ -24,6 +24,7 @@ struct TrainingStep {
   };
   TrainingStep(uint32_t optimizer = FSDP_SGD) : TrainingStep(optimizer, Options{}) {}
   TrainingStep(uint32_t optimizer, Options options);
+  TrainingStep(const fsdp_optimizer &optimizer, Options options);
   /// A step that also writes `index_put` of a mask, which needs the host.
   void addMaskedWrite();
   /// A step that also calls an operator whose results lie in other memory than the device's, unless

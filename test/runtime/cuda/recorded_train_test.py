@@ -61,7 +61,7 @@ class RecordedTrain(unittest.TestCase):
         return self.run_tool(recorded / "recorded-train", *arguments,
                              env={**os.environ, "LD_LIBRARY_PATH": str(recorded), "OMP_NUM_THREADS": "1"})  # fmt: skip
 
-    def compile(self, config, ranks, fusion, pipeline, flags):
+    def compile(self, config, ranks, fusion, pipeline, flags, optimizer="adamw"):
         """The step's plan. It is captured for CPUs, which run its operators, and planned for CUDA."""
         tools = BUILD / "bin"
         model, step = self.folder / "model.pt", self.folder / "captured.mlir"
@@ -69,8 +69,8 @@ class RecordedTrain(unittest.TestCase):
         export.export(config, "script", str(model))
         safetensors_io.save(self.data, models.example_inputs(config, seed=7, batch=SAMPLES))
         self.weights = self.folder / "weights.safetensors"
-        self.run_tool(tools / "fsdp-capture", model, *models.input_flags(config), "--optimizer", "adamw",
-                      "--lr", "1e-2", "--weights", self.weights, *flags, "-o", step)  # fmt: skip
+        self.run_tool(tools / "fsdp-capture", model, *models.input_flags(config), "--optimizer",
+                      optimizer, "--lr", "1e-2", "--weights", self.weights, *flags, "-o", step)  # fmt: skip
         text = step.read_text()
         self.assertIn("module attributes {", text)
         step.write_text(text.replace("module attributes {", CUDA, 1))
@@ -90,23 +90,6 @@ class RecordedTrain(unittest.TestCase):
         self.assertEqual(len(lines), STEPS)
         return [(line["loss_hex"], line["grad_norm"]) for line in lines], safetensors_io.load(weights), printed
 
-    def test_optimizers_without_kernels(self):
-        """A step that was captured for CPUs, with an optimizer that no kernel of the backend runs."""
-        tools, model = BUILD / "bin", self.folder / "model.pt"
-        config = models.Config("mlp", dim=16, layers=2, batch=2)
-        export.export(config, "script", str(model))
-        step, plan = self.folder / "planned.mlir", self.folder / "plan.so"
-        data = self.folder / "data.safetensors"
-        safetensors_io.save(data, models.example_inputs(config, seed=7, batch=SAMPLES))
-        weights = self.folder / "weights.safetensors"
-        self.run_tool(tools / "fsdp-capture", model, *models.input_flags(config), "--optimizer", "rmsprop",
-                      "--weights", weights, "-o", self.folder / "captured.mlir")  # fmt: skip
-        self.run_tool(tools / "fsdp-opt", self.folder / "captured.mlir", "--fsdp-pipeline=mesh=dp=1 fusion=off", "-o",
-                      step)  # fmt: skip
-        self.run_tool(tools / "fsdp-compile", step, "--shared", "-o", plan)
-        with self.assertRaisesRegex(AssertionError, "no kernel updates by rmsprop on a CUDA device; sgd, adam or adamw do"):
-            self.run_recorded(plan, "--device", "cuda", "--data", data, "--init", weights, "--steps", 1)
-
     def compare(self, run, expected, tolerance):
         figures, weights, _ = run
         expected_figures, expected_weights, _ = expected
@@ -124,9 +107,9 @@ class RecordedTrain(unittest.TestCase):
             else:
                 self.assertTrue(torch.equal(bits(weights[name]), bits(tensor)), f"{name} differs")
 
-    def check(self, config, ranks, fusion, pipeline="", tolerance=0, flags=()):
+    def check(self, config, ranks, fusion, pipeline="", tolerance=0, flags=(), optimizer="adamw"):
         """`flags`: of the capture. `tolerance`: 0: the numbers are the CPU's."""
-        plan = self.compile(config, ranks, fusion, pipeline, flags)
+        plan = self.compile(config, ranks, fusion, pipeline, flags, optimizer)
         described = self.run_recorded(plan, "--describe")
         self.assertEqual("generated kernels" in described, fusion != "off")
         on_cpus = self.train(plan, ranks, "--device", "cpu")
@@ -184,6 +167,19 @@ class RecordedTrain(unittest.TestCase):
     def test_narrow_shards(self):
         """They are updated in fp32 here, operator by operator on a CPU."""
         self.check(models.Config("llama", dim=32, layers=2, dtype="bf16"), 2, "off", tolerance=2**-6)
+
+    def test_optimizers(self):
+        """With options, clipping, parameter groups, and state of a dtype of its own."""
+        config = models.Config("llama", dim=32, layers=2)
+        (self.folder / "groups.yaml").write_text(
+            "groups: [{modules: ['layers.*']}]\noptimizer: {groups: [{max_dims: 1, weight_decay: 0.0, lr: 2.0e-3}]}\n")
+        for optimizer, *flags in (("nadam", "--weight-decay", "0.1", "--momentum-decay", "0.1"),
+                                  ("radam", "--weight-decay", "0.1", "--decoupled-weight-decay"),
+                                  ("rmsprop", "--weight-decay", "0.1", "--momentum", "0.9", "--centered",
+                                   "--optimizer-state-dtype", "grad_avg=bfloat16")):  # fmt: skip
+            with self.subTest(optimizer=optimizer):
+                self.check(config, 2, "off", f"config={self.folder / 'groups.yaml'}", optimizer=optimizer,
+                           flags=[*flags, "--clip-grad-norm", "0.5"])  # fmt: skip
 
     def test_dropout(self):
         self.check(models.Config("gpt2", dim=32, layers=2, dropout=0.1), 2, "fast")

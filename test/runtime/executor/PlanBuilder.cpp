@@ -236,6 +236,8 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   group.shard_elements = group.trained_elements = elements / shards;
   for (int64_t *place : {&group.shard, &group.state[0], &group.state[1]})
     *place = allocate(group.shard_elements * elementBytes);
+  if (!fsdp::rt::optimizerStateNames(plan.optimizer)[2].empty())
+    group.state[2] = allocate(group.shard_elements * elementBytes);
   group.gather_shard = group.shard;
   groupTable.push_back(group);
 

@@ -9,8 +9,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "cuda/kernels/Kernels.h"
+#include "executor/OptimizerSteps.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -46,16 +48,12 @@ public:
     check(cudaMalloc(reinterpret_cast<void **>(&sums), partialNormBlocks(options.elements) * 8),
           "cudaMalloc");
     check(cudaMalloc(reinterpret_cast<void **>(&scalars), sizeof(OptimizerScalars)), "cudaMalloc");
-    check(cudaMalloc(reinterpret_cast<void **>(&inputs), sizeof(OptimizerInputs)), "cudaMalloc");
-    OptimizerInputs step{1e-3, 2};
-    check(cudaMemcpy(inputs, &step, sizeof(step), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
   ~Benchmark() {
     for (float *buffer : buffers)
       cudaFree(buffer);
     cudaFree(sums);
     cudaFree(scalars);
-    cudaFree(inputs);
     cudaEventDestroy(begin);
     cudaEventDestroy(end);
     cudaStreamDestroy(stream);
@@ -120,57 +118,63 @@ private:
   static std::string name(fsdp_dtype dtype) { return dtype == FSDP_F32 ? "f32" : "bf16"; }
   static int size(fsdp_dtype dtype) { return dtype == FSDP_F32 ? 4 : 2; }
 
+  struct Update {
+    const char *name;
+    fsdp_optimizer_kind kind;
+    std::array<bool, FSDP_MAX_STATES> states;
+  };
+
   void updates() {
-    for (auto kind : {FSDP_SGD, FSDP_ADAM, FSDP_ADAMW}) {
-      const char *names[] = {"sgd_momentum", "adam", "adamw"};
-      fsdp_optimizer optimizer{
-          static_cast<uint32_t>(kind), 0, 0, 0.1, 0.9, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
-      check(launchKernel(OptimizerScalarsArguments{optimizer, inputs, scalars}, stream),
-            "the optimizer's scalars");
+    for (const Update &update :
+         {Update{"sgd_momentum", FSDP_SGD, {true}}, Update{"adam", FSDP_ADAM, {true, true}},
+          Update{"adamw", FSDP_ADAMW, {true, true}}, Update{"rmsprop", FSDP_RMSPROP, {true}},
+          Update{"rmsprop_centered_momentum", FSDP_RMSPROP, {true, true, true}},
+          Update{"adagrad", FSDP_ADAGRAD, {true}}, Update{"adamax", FSDP_ADAMAX, {true, true}},
+          Update{"nadam", FSDP_NADAM, {true, true}}, Update{"radam", FSDP_RADAM, {true, true}},
+          Update{"adadelta", FSDP_ADADELTA, {true, true}}}) {
+      fsdp_optimizer optimizer{};
+      optimizer.kind = update.kind;
+      optimizer.weight_decay = 0.1;
+      optimizer.momentum = optimizer.beta1 = optimizer.alpha = optimizer.rho = 0.9;
+      optimizer.beta2 = 0.999;
+      optimizer.eps = 1e-8;
+      optimizer.momentum_decay = 4e-3;
+      const OptimizerScalars own = OptimizerSteps(optimizer).at(10, 1e-3); // radam is rectified
+      check(cudaMemcpy(scalars, &own, sizeof(own), cudaMemcpyHostToDevice), "cudaMemcpy");
+      const bool isUsual = update.kind <= FSDP_ADAMW;
       for (fsdp_dtype gradient : {FSDP_F32, FSDP_BF16})
-        for (bool casts : {false, true}) {
-          int states = kind == FSDP_SGD ? 1 : 2;
-          // Parameters and states are read and written, gradients are read, the cast is written.
-          int bytes = 8 + 8 * states + size(gradient) + (casts ? 2 : 0);
-          print(std::string(names[kind]) + " gradients " + name(gradient) +
-                    (casts ? " gathers bf16" : " gathers f32"),
-                bytes, [&] {
-                  return launchKernel(
-                      OptimizerUpdateArguments{static_cast<uint32_t>(kind),
-                                               options.elements,
-                                               buffers[0],
-                                               buffers[1],
-                                               gradient,
-                                               {buffers[2], states == 2 ? buffers[3] : nullptr},
-                                               casts ? buffers[4] : nullptr,
-                                               FSDP_BF16,
-                                               scalars,
-                                               nullptr},
-                      stream);
-                });
-        }
-      narrowUpdate(static_cast<uint32_t>(kind), names[kind]);
+        for (bool casts : {false, true})
+          if (isUsual ||
+              casts == (gradient == FSDP_BF16)) // the others have one kernel for all four
+            measure(update, FSDP_F32, gradient, casts);
+      measure(update, FSDP_BF16, FSDP_BF16, false);
     }
   }
 
-  /// The update of a bf16 shard, with 2 bytes per value.
-  void narrowUpdate(uint32_t kind, const std::string &optimizer) {
-    const int states = kind == FSDP_SGD ? 1 : 2;
-    print(optimizer + " of bf16", 4 + 4 * states + 2, [&] {
-      return launchKernel(
-          OptimizerUpdateArguments{.kind = kind,
-                                   .elements = options.elements,
-                                   .parameters = buffers[0],
-                                   .gradients = buffers[1],
-                                   .gradientDtype = FSDP_BF16,
-                                   .state = {buffers[2], states == 2 ? buffers[3] : nullptr},
-                                   .gathered = nullptr,
-                                   .gatheredDtype = FSDP_BF16,
-                                   .scalars = scalars,
-                                   .clipFactor = nullptr,
-                                   .dtype = FSDP_BF16},
-          stream);
-    });
+  /// An update of a shard and state of `dtype`.
+  void measure(const Update &update, fsdp_dtype dtype, fsdp_dtype gradient, bool casts) {
+    OptimizerUpdateArguments arguments{.kind = update.kind,
+                                       .elements = options.elements,
+                                       .parameters = buffers[0],
+                                       .gradients = buffers[1],
+                                       .gradientDtype = gradient,
+                                       .state = {},
+                                       .gathered = casts ? buffers[2] : nullptr,
+                                       .gatheredDtype = FSDP_BF16,
+                                       .scalars = scalars,
+                                       .clipFactor = nullptr,
+                                       .dtype = dtype};
+    // Parameters and states are read and written, gradients are read, the cast is written.
+    int bytes = 2 * size(dtype) + size(gradient) + (casts ? 2 : 0);
+    for (int i = 0; i < FSDP_MAX_STATES; ++i)
+      if (update.states[i]) {
+        arguments.state[i] = buffers[3 + i];
+        bytes += 2 * size(dtype);
+      }
+    const std::string dtypes = dtype == FSDP_BF16 ? " of bf16"
+                                                  : " gradients " + name(gradient) + " gathers " +
+                                                        (casts ? "bf16" : "f32");
+    print(update.name + dtypes, bytes, [&] { return launchKernel(arguments, stream); });
   }
 
   double gigabytesPerSecond(int bytesPerElement, const std::function<cudaError_t()> &launch) {
@@ -203,10 +207,9 @@ private:
   const Options options;
   cudaStream_t stream = nullptr;
   cudaEvent_t begin = nullptr, end = nullptr;
-  float *buffers[5] = {};
+  float *buffers[3 + FSDP_MAX_STATES] = {};
   double *sums = nullptr;
   OptimizerScalars *scalars = nullptr;
-  OptimizerInputs *inputs = nullptr;
   double copyRate = 0;
   const char *separator = "";
 };
