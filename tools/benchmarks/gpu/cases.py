@@ -26,8 +26,14 @@ RANKS = 8
 LATENCY_US = 23.3
 GB_PER_S = 360.0
 
-#: Options of every case; the others are torch.optim.AdamW's defaults.
+#: Optimizers of cases: the class of torch.optim, and options other than torch's defaults.
 ADAMW = {"lr": 1e-3, "weight_decay": 0.1}
+OPTIMIZERS = {
+    "adamw": ("AdamW", ADAMW),
+    "rmsprop": ("RMSprop", {"lr": 1e-3, "weight_decay": 0.1, "momentum": 0.9, "centered": True}),
+    "nadam": ("NAdam", {"lr": 1e-2, "weight_decay": 0.1, "momentum_decay": 0.1, "decoupled_weight_decay": True}),
+    "radam": ("RAdam", {"lr": 1e-2, "weight_decay": 0.1}),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Case:
     schedule: str = "fsdp2"  # or "auto"
     memory_cap: str = ""  # for the search
     fusion: str = "off"  # or "fast": elementwise operators are generated kernels
+    optimizer: str = "adamw"  # of OPTIMIZERS
 
 
 def network():
@@ -67,6 +74,8 @@ def cases(size: str):
     mlp = models.Config("mlp", dim=64, batch=8)
     return {
         "mlp": Case("first contact", mlp, "mlp"),
+        **{name: Case(f"{name}'s updates beside torch's", mlp, "mlp", optimizer=name)
+           for name in OPTIMIZERS if name != "adamw"},
         "curve": Case("the loss curve beside torch eager", curve, "curve"),
         "curve-fused": Case("the same with generated kernels", curve, "curve", fusion="fast"),
         "dropout": Case("graph replay beside eager issue", dropout, "dropout"),

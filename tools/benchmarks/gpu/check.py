@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the checks of tools/gpu-check.sh, and prints each claim's figure and whether it holds.
 
-    check.py --cases DIR --build BUILD --out DIR [--device cuda] [--seconds 400] [--only PART,...]
+    check.py --cases DIR --build BUILD --out DIR [--device cuda] [--seconds 420] [--only PART,...]
     check.py ... --link        # links the cases and lets each print its description, without a device
 
 The parts belong to three stages, contact, numbers and baselines; --only takes the names of stages, too. A
@@ -26,6 +26,7 @@ import claims
 import curve
 import ladder
 import operators
+import optimizers
 import overlap
 import runs
 
@@ -94,6 +95,10 @@ class Checks:
             figures[name] = lines
             failures += sum(line["kind"] == "failure" for line in lines)
         self.table.measured("operators", failures)
+
+    def optimizers(self, figures):
+        for name, difference in optimizers.check(self.runner, figures).items():
+            self.table.measured(f"optimizer {name}", difference)
 
     def replay(self, figures):
         for name in ("dropout", "dropout-8"):
@@ -223,10 +228,10 @@ class Checks:
 
 
 #: Parts in order of importance, with the seconds that each may need on a GPU.
-PARTS = {"ladder": 50, "operators": 20, "curve": 30, "replay": 15, "fast": 85, "reference": 45, "overlapped": 15,
+PARTS = {"ladder": 50, "operators": 20, "curve": 30, "optimizers": 20, "replay": 15, "fast": 85, "reference": 45, "overlapped": 15,
          "bandwidth": 10, "compiled": 85, "bare": 40}  # fmt: skip
 #: Parts of a call, if the time limit of a call is too short for all parts.
-STAGES = {"contact": ("ladder", "operators"), "numbers": ("curve", "replay", "fast", "bandwidth"),
+STAGES = {"contact": ("ladder", "operators"), "numbers": ("curve", "optimizers", "replay", "fast", "bandwidth"),
           "baselines": ("reference", "overlapped", "compiled", "bare")}  # fmt: skip
 
 
@@ -289,7 +294,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--report", type=pathlib.Path, help="folder of figures.json; default: --out")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--seconds", type=float, default=400, help="time limit for all parts together")
+    parser.add_argument("--seconds", type=float, default=420, help="time limit for all parts together")
     parser.add_argument("--link", action="store_true", help="link the cases, and end")
     parser.add_argument("--only", help="parts or stages, separated by commas: " + ", ".join([*PARTS, *STAGES]))
     options = parser.parse_args()

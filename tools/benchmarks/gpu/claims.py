@@ -5,6 +5,7 @@ import math
 from typing import Optional
 
 import curve
+import optimizers
 
 
 @dataclasses.dataclass
@@ -45,6 +46,8 @@ def all_claims():
                                   curve.FIRST_BOUND) for name in curve.CASES},
         **{f"curve {name}": Claim("curve", "right", f"{name}: distance from eager / torch's own spread", "<=",
                                   curve.SPREAD) for name in curve.CASES},
+        **{f"optimizer {name}": Claim("optimizers", "right", f"{name}: losses beside torch eager's", "<=",
+                                      optimizers.BOUND) for name in optimizers.NAMES},
         **{f"replay {name}": Claim("replay", "right",
                                    f"{name}: steps and weights unlike eager issue", "<=", 0)
            for name in ("dropout", "dropout-8")},

@@ -50,9 +50,9 @@ SPREAD = 1.5
 SAMPLES = 64  # of the data, whatever the batch
 
 
-def eager_losses(config, values, data, device, steps, moved=None):
-    """Losses of torch eager: forward, backward, AdamW on fp32 parameters. `moved`: a generator that
-    moves each parameter by up to half a bf16 rounding."""
+def eager_losses(config, values, data, device, steps, moved=None, optimizer="adamw"):
+    """Losses of torch eager: forward, backward, an optimizer of cases.py on fp32 parameters. `moved`: a
+    generator that moves each parameter by up to half a bf16 rounding."""
     model = models.build(config, device)
     model.load_state_dict(values)
     if moved is not None:
@@ -60,7 +60,8 @@ def eager_losses(config, values, data, device, steps, moved=None):
             for parameter in model.parameters():
                 noise = torch.rand(parameter.shape, generator=moved) * 2 - 1
                 parameter.mul_(1 + noise.to(parameter.device) * 2**-9)
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=False, **cases.ADAMW)
+    name, options = cases.OPTIMIZERS[optimizer]
+    optimizer = getattr(torch.optim, name)(model.parameters(), foreach=False, **options)
     inputs = [tensor.to(device) for tensor in data.values()]
     batch, losses = config.batch, []
     for step in range(steps):
@@ -71,6 +72,10 @@ def eager_losses(config, values, data, device, steps, moved=None):
         optimizer.step()
         losses.append(loss.detach())
     return [loss.item() for loss in losses]
+
+
+def relative_differences(curve, eager):
+    return [abs(a - b) / max(b, 1.0) for a, b in zip(curve, eager, strict=True)]
 
 
 def torch_curves(runner, name, steps=STEPS):
@@ -85,20 +90,19 @@ def judge(ours, curves):
     """Figures of a loss curve beside torch's; see above."""
     eager = curves["eager"]
 
-    def differences(curve):
-        return [abs(a - b) / max(b, 1.0) for a, b in zip(curve, eager, strict=True)]
-
     def distance(curve):
-        return math.sqrt(statistics.fmean(difference**2 for difference in differences(curve)))
+        differences = relative_differences(curve, eager)
+        return math.sqrt(statistics.fmean(difference**2 for difference in differences))
 
     for step, loss in enumerate(ours, 1):
         if not math.isfinite(loss):
             raise ValueError(f"the loss of step {step} is {loss}")
     moved = [distance(curve) for curve in curves["moved"]]
+    differences = relative_differences(ours, eager)
     return {
         "steps": len(eager), "first_loss": eager[0], "last_loss": eager[-1],
-        "first_steps": max(differences(ours)[:FIRST_STEPS]),
-        "largest_difference": max(differences(ours)),
+        "first_steps": max(differences[:FIRST_STEPS]),
+        "largest_difference": max(differences),
         "distance": distance(ours), "moved_distances": moved,
         "of_spread": distance(ours) / statistics.fmean(moved),
         "ours": ours, **curves,

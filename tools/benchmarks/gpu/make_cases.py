@@ -38,16 +38,18 @@ class Maker:
         self.network.write_text(json.dumps(cases.network(), indent=1) + "\n")
         self.captured = {}
 
-    def capture(self, config):
-        """The captured step of a model, without values; made once per model."""
-        key = json.dumps(dataclasses.asdict(config))
+    def capture(self, config, optimizer):
+        """The captured step of a model, without values; made once per model and optimizer."""
+        key = json.dumps([dataclasses.asdict(config), optimizer])
         if key not in self.captured:
             model = self.scratch / f"model{len(self.captured)}.pt"
             captured = model.with_suffix(".mlir")
             export.export(config, "script", str(model), meta=True)
-            flags = [f"--{name.replace('_', '-')}={value}" for name, value in cases.ADAMW.items()]
+            _, values = cases.OPTIMIZERS[optimizer]
+            flags = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
+                     for name, value in values.items()]  # fmt: skip
             run(self.tools / "fsdp-capture", model, *models.input_flags(config),
-                "--target", self.target, "--optimizer", "adamw", *flags, "-o", captured)  # fmt: skip
+                "--target", self.target, "--optimizer", optimizer, *flags, "-o", captured)  # fmt: skip
             self.captured[key] = captured
         return self.captured[key]
 
@@ -56,7 +58,7 @@ class Maker:
         return ["--device", device, "--network", self.network]
 
     def make(self, name, case):
-        captured = self.capture(case.model)
+        captured = self.capture(case.model, case.optimizer)
         scheduled, step = self.scratch / f"{name}.mlir", self.out / f"{name}.o"
         report, trace = self.out / f"{name}.report.json", self.out / f"{name}.trace.json"
         options = f"mesh=dp={case.ranks} up-to=scheduled schedule={case.schedule} fusion={case.fusion}"
@@ -74,6 +76,7 @@ class Maker:
         return {
             "name": name, "purpose": case.purpose, "object": step.name, "ranks": case.ranks,
             "schedule": case.schedule, "fusion": case.fusion, "values": case.values, "calls": calls,
+            "optimizer": case.optimizer,
             "model": dataclasses.asdict(case.model),
             "report": report.name if case.ranks > 1 else None,
             "predicted_trace": trace.name if case.ranks > 1 else None,
@@ -105,7 +108,7 @@ def main():
     target = "cuda:sm_90" if options.size == "full" else "cpu"
     manifest = {
         "size": options.size, "target": target, "plan_abi": abi_version(),
-        "adamw": cases.ADAMW, "latency_us": cases.LATENCY_US, "gb_per_s": cases.GB_PER_S,
+        "latency_us": cases.LATENCY_US, "gb_per_s": cases.GB_PER_S,
         "cases": [],
     }  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="fsdpc-cases-") as scratch:
