@@ -1,5 +1,6 @@
 //===- MixedPrecision.cpp - Gathers in the dtype of the parameters' uses --===//
 
+#include "fsdp/Analysis/GradientRounding.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/Aten.h"
@@ -312,6 +313,12 @@ void MixedPrecisionPass::decideReductions(GroupOp group, GroupUses &uses) {
   castGradients(group, uses);
 }
 
+/// True if sums of gradients leave out how the model itself rounds this value, as they leave out
+/// how gradients are rounded to reduce_dtype.
+static bool isTakenForRounded(GroupOp group, Value gradient) {
+  return getUnrounded(group, gradient) != skipCopies(gradient);
+}
+
 /// Brings the gradients to reduce_dtype, by removing or inserting a cast.
 void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
   Type dtype = *group.getReduceDtype();
@@ -320,7 +327,8 @@ void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
     Value value = grad.getValue();
     auto source = value.getDefiningOp<CallOp>();
     bool isCast = source && getCastDtype(source);
-    if (isCast && getElementType(source.getOperand(0)) == dtype) {
+    if (isCast && getElementType(source.getOperand(0)) == dtype &&
+        !isTakenForRounded(group, source.getOperand(0))) {
       grad.getValueMutable().assign(source.getOperand(0));
       if (source.use_empty())
         source.erase();

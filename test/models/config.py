@@ -27,6 +27,7 @@ class Config:
     experts: int = 4  # moe: experts of a block
     active: int = 2  # moe: experts per token, on average
     dropout: float = 0.0  # gpt2, vit
+    norm: str = "layer"  # mlp: layer or rms
     dtype: str = "f32"  # of parameters and floating-point inputs: f32 or bf16
     compute: Optional[str] = None  # llama: bf16 under f32 parameters; default dtype
     seed: int = 0

@@ -44,7 +44,7 @@ class MLP(nn.Module):
         super().__init__()
         ffn = config.ffn or 4 * config.dim
         self.layers = nn.ModuleList([MLPBlock(config.dim, ffn) for _ in range(config.layers)])
-        self.norm = nn.LayerNorm(config.dim)
+        self.norm = nn.RMSNorm(config.dim) if config.norm == "rms" else nn.LayerNorm(config.dim)
         self.head = nn.Linear(config.dim, config.classes)
 
     def forward(self, x: Tensor, targets: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from oracle import models
 CONFIG = models.Config("llama", dim=32, layers=2, batch=2)
 #: Dropout draws anew in each microbatch, statistics of batches go on from one to the next.
 BUFFERS = models.Config("convnet", dim=8, layers=2, batch=2)
+RMS = models.Config("mlp", dim=24, layers=2, batch=4, norm="rms")
 #: Calls layers.1 three times in a forward, every other module at most once.
 CALLED_AGAIN = models.Config("shared", dim=16, batch=2)
 
@@ -83,6 +84,19 @@ class Accumulation(harness.Comparison):
         )
         more = "microbatches=3 gradient-sync=last param-dtype=bfloat16 reduce-dtype=float16"
         self.check(workspace, run, expected, 2, more=more, communicators=("local",))
+
+    def test_rounding_of_the_model(self):
+        """torch rounds the gradient of an RMSNorm's weight, which it sums up in f32, to the weight's bf16: what is
+        added has been rounded by the model, not by the reduction."""
+        workspace = self.workspace(RMS, capture=["--param-dtype", "bfloat16"])
+        for reduce_dtype, microbatches in ((None, 2), ("bfloat16", 3)):
+            run, expected = self.expect(
+                workspace, mixed=True, reduce_dtype=reduce_dtype, microbatches=microbatches, gradient_sync="last"
+            )
+            more = f"microbatches={microbatches} gradient-sync=last param-dtype=bfloat16"
+            if reduce_dtype:
+                more += f" reduce-dtype={reduce_dtype}"
+            self.check(workspace, run, expected, 2, more=more, communicators=("local",))
 
     def test_sum_of_losses(self):
         workspace = self.workspace(CONFIG, harness.SGD)

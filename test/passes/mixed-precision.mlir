@@ -105,6 +105,40 @@ module @reduced {
 
 // -----
 
+// The model rounds this gradient itself. That cast stays apart from the one of the reduction, which sums of
+// gradients leave out.
+// CHECK-LABEL: module @rounded
+// CHECK: %[[SUM:.+]] = aten.call "neg.default"({{.*}}) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[ROUNDED:.+]] = aten.call "_to_copy.default"(%[[SUM]], bf16, {{.*}}) bwd
+// CHECK-NEXT: %[[WIDE:.+]] = aten.call "_to_copy.default"(%[[ROUNDED]], f32, {{.*}}) bwd
+// CHECK-NEXT: %[[G:.+]] = aten.call "_to_copy.default"(%[[WIDE]], bf16, {{.*}}) bwd
+// CHECK-NEXT: fsdp.grad @a, %[[G]] : tensor<4xbf16>
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+module @rounded {
+  fsdp.param @a : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16, reduce_dtype = bf16>
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %a = fsdp.read @a : !v
+    %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "" : (!v) -> !h
+    %y = aten.call "mul.Tensor"(%x, %c) fwd in "" : (!v, !h) -> !v
+    %loss = aten.call "sum.default"(%y, none) fwd in "" : (!v) -> tensor<f32>
+    %gs = aten.call "neg.default"(%x) bwd in "" : (!v) -> !v
+    %gh = aten.call "_to_copy.default"(%gs, bf16, none, none, none, false, none) bwd in "" : (!v) -> !h
+    %ga = aten.call "_to_copy.default"(%gh, f32, none, none, none, false, none) bwd in "" : (!h) -> !v
+    fsdp.grad @a, %ga : !v
+    fsdp.update @a step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
 // Asked for their own dtype, parameters are gathered in that: nothing is left to decide.
 // CHECK-LABEL: module @own
 // CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = f32, reduce_dtype = f32>{{$}}
