@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/GroupHooks.h"
 #include "fsdp/Analysis/Provenance.h"
 #include "fsdp/Analysis/Requests.h"
+#include "fsdp/Transforms/AlignReads.h"
 #include "fsdp/Transforms/ReduceGradients.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
@@ -395,6 +396,7 @@ struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCo
     FailureOr<SmallVector<Hook>> hooks = findHooks(*step);
     if (failed(hooks))
       return signalPassFailure();
+    alignReads(*step);
     module->setAttr(FsdpDialect::getProvenanceAttrName(),
                     StringAttr::get(&getContext(), computeProvenance(*step)));
     auto transport =

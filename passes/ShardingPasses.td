@@ -379,7 +379,9 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
 
     Every start is directly followed by its wait, and all operations run on the compute stream: this is
     correct, but nothing overlaps. On a mesh of one rank there are no collectives: parameters are read,
-    and the gradients of a group are packed in the place of its reduction.
+    and the gradients of a group are packed in the place of its reduction. In the per-param layout,
+    parameters at unaligned addresses are copied before their first use (`clone.default`): some kernels
+    add up in another order there.
 
     A digest of the captured computation is written into the module (`fsdp.provenance`). The verifiers
     of later phases compare it.

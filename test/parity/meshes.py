@@ -8,6 +8,8 @@ import harness
 from oracle import models
 
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
+#: One sample: products of vectors, whose bits depend on the addresses of their operands.
+VECTORS = models.Config("mlp", dim=17, layers=3, batch=1)
 LLAMA = models.Config("llama", dim=32, layers=2, batch=2)
 
 
@@ -81,6 +83,14 @@ class OneRankAxes(harness.Comparison):
         for mesh, replicas in (("dp=1", None), ("replicate=1,shard=1", 1)):
             with self.subTest(mesh):
                 self.compare(LLAMA, mesh, 1, replicas)
+
+    def test_unaligned_parameters(self):
+        """In FSDP2 each parameter has a buffer of its own; here those of a group that a rank holds whole follow each
+        other in the shard."""
+        self.compare(VECTORS, "dp=1", 1, None)
+        self.compare(VECTORS, "replicate=2,shard=1", 2, 2)
+        self.compare(VECTORS, "dp=1", 1, None, mixed=True, capture=("--param-dtype", "bfloat16"),
+                     more="param-dtype=bfloat16 reduce-dtype=float32")  # fmt: skip
 
     def test_one_rank_in_mixed_precision(self):
         """Gradients are rounded to reduce_dtype though they go nowhere."""

@@ -479,3 +479,45 @@ module attributes {fsdp.model = "called again", fsdp.phase = #fsdp.module_phase<
     return %loss : !s
   }
 }
+
+// -----
+
+// On a mesh of one rank, operators read the parameters in the shard. In the per-param layout @w begins behind the
+// 20 bytes of @b: products read a copy of it, a cast reads the parameter itself.
+// CHECK-LABEL: fsdp.model = "unaligned"
+// CHECK: %[[B:.+]] = fsdp.read @b
+// CHECK: %[[W:.+]] = fsdp.read @w
+// CHECK: %[[COPY:.+]] = aten.call "clone.default"(%[[W]], #aten.memory_format<contiguous>) fwd in "l"
+// CHECK-NEXT: %[[T:.+]] = aten.call "t.default"(%[[COPY]]) fwd in "l"
+// CHECK-NEXT: aten.call "addmm.default"(%[[B]], %{{.+}}, %[[T]],
+// CHECK-NEXT: aten.call "_to_copy.default"(%[[W]], bf16,
+// CHECK: aten.call "mm.default"(%{{.+}}, %[[COPY]]) bwd in "l"
+// REMARK: AllGathers=0
+!r = tensor<1x5xf32>
+!w = tensor<5x5xf32>
+module attributes {fsdp.model = "unaligned", fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @b : tensor<5xf32>
+  fsdp.param @w : !w
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @root [@b, @w] of [""] over @mesh "dp" per_param reshard_after_forward none
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" : !r
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %b = fsdp.read @b : tensor<5xf32>
+    %w = fsdp.read @w : !w
+    %t = aten.call "t.default"(%w) fwd in "l" : (!w) -> tensor<5x5xf32, #aten.strides<[1, 5]>>
+    %y = aten.call "addmm.default"(%b, %x, %t, 1, 1) fwd in "l" : (tensor<5xf32>, !r, tensor<5x5xf32, #aten.strides<[1, 5]>>) -> !r
+    %c = aten.call "_to_copy.default"(%w, bf16, none, none, none, false, none) fwd in "l" : (!w) -> tensor<5x5xbf16>
+    %loss = aten.call "sum.default"(%y, none) fwd in "" : (!r) -> tensor<f32>
+    %gb = aten.call "mm.default"(%y, %w) bwd in "l" : (!r, !w) -> !r
+    %gs = aten.call "squeeze.dim"(%gb, 0) bwd in "l" : (!r) -> tensor<5xf32>
+    fsdp.grad @b, %gs : tensor<5xf32>
+    %gw = aten.call "neg.default"(%w) bwd in "l" : (!w) -> !w
+    fsdp.grad @w, %gw : !w
+    fsdp.update @b step %step lr %lr
+    fsdp.update @w step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
