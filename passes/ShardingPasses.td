@@ -121,7 +121,8 @@ def SumGradientsByModule : Fsdp_Pass<"fsdp-sum-gradients-by-module"> {
     group's module, for the inputs that need a gradient. So if a module uses its input twice, the two
     gradients from this module are added up before those of other modules: (g4 + g3) + (g2 + g1). An
     example is an encoder's output, which every decoder block reads. Modules may be nested. Values that
-    are made inside a call, and parameters, are not inputs of it.
+    are made inside a call, parameters, and the copies of parameters that mixed precision makes, are not
+    inputs of it.
 
     Remarks (`--remarks-filter-analyse=fsdp-sum-gradients-by-module`): `Reordered`, the number of sums.
 

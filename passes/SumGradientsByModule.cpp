@@ -47,7 +47,9 @@ struct SumGradientsByModulePass
 private:
   void findModules(Step &step);
   SmallVector<ModuleCall> listCalls(ScopeAttr scope);
-  FailureOr<Chain> readChain(CallOp last, ArrayRef<Attribute> scopes);
+  SmallVector<const Module *> listHolders(Step &step, CallOp sum);
+  FailureOr<Chain> readChain(CallOp last, ArrayRef<Attribute> scopes,
+                             ArrayRef<const Module *> holders);
 
   std::shared_ptr<ModuleTree> tree; // for this run of the pass
   llvm::SmallDenseSet<const Module *> modules;
@@ -92,7 +94,34 @@ SmallVector<ModuleCall> SumGradientsByModulePass::listCalls(ScopeAttr scope) {
   return calls;
 }
 
-FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last, ArrayRef<Attribute> scopes) {
+/// The use of a call's result as a parameter's gradient; null if there is none.
+static GradOp findGradient(CallOp call) {
+  for (Operation *user : call->getUsers())
+    if (auto grad = dyn_cast<GradOp>(user))
+      return grad;
+  return {};
+}
+
+/// The modules that hold the parameter whose copy in another dtype has the gradient `sum`. FSDP2
+/// casts parameters in its hooks: such a copy is a parameter, not an input, of these modules.
+SmallVector<const Module *> SumGradientsByModulePass::listHolders(Step &step, CallOp sum) {
+  SmallVector<const Module *> holders;
+  for (Operation *user : sum->getUsers()) {
+    auto cast = dyn_cast<CallOp>(user);
+    GradOp grad = cast && cast.getCallee() == "_to_copy.default" ? findGradient(cast) : GradOp();
+    if (!grad)
+      continue;
+    ParamOp param = step.paramByName.lookup(grad.getParamAttr().getAttr());
+    holders.push_back(&tree->addHolder(param.getSymName()));
+    if (ArrayAttr aliases = param.getAliasesAttr())
+      for (StringRef alias : aliases.getAsValueRange<StringAttr>())
+        holders.push_back(&tree->addHolder(alias));
+  }
+  return holders;
+}
+
+FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last, ArrayRef<Attribute> scopes,
+                                                     ArrayRef<const Module *> holders) {
   if (scopes.size() < 3 || !llvm::all_of(scopes, llvm::IsaPred<ScopeAttr>))
     return last.emitOpError("has an aten.sum of ")
            << scopes.size() << " attributes, expected a scope and those of two gradients or more";
@@ -101,9 +130,13 @@ FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last, ArrayRef<Attri
   Chain chain;
   Value rest = last.getResult(0);
   for (size_t i = from.size(); i-- > 0;) {
-    // A value is no input of a call that makes it.
+    // A value is no input of a call that makes it, or whose module holds it.
     SmallVector<ModuleCall> calls = listCalls(cast<ScopeAttr>(from[i]));
-    llvm::erase_if(calls, [&](const ModuleCall &call) { return llvm::is_contained(made, call); });
+    llvm::erase_if(calls, [&](const ModuleCall &call) {
+      return llvm::is_contained(made, call) || llvm::any_of(holders, [&](const Module *holder) {
+               return holder->isIn(*call.module);
+             });
+    });
     if (i == 0) {
       chain.contributions.push_back({rest, std::move(calls)});
       break;
@@ -196,7 +229,7 @@ void SumGradientsByModulePass::runOnOperation() {
     if (!scopes)
       continue;
     call->removeAttr(aten::kGradientSumAttrName);
-    FailureOr<Chain> chain = readChain(call, scopes.getValue());
+    FailureOr<Chain> chain = readChain(call, scopes.getValue(), listHolders(*step, call));
     if (failed(chain))
       return signalPassFailure();
     if (isInOrder(*chain, 0, chain->contributions.size(), 0))

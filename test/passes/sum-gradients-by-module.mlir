@@ -129,6 +129,44 @@ module @calls {
 
 // -----
 
+// The bf16 copy of a parameter is a parameter of the module that holds it, not an input of its calls.
+// CHECK-LABEL: module @copies
+// CHECK: %[[S1:.+]] = aten.call "add.Tensor"
+// CHECK-NEXT: %[[S2:.+]] = aten.call "add.Tensor"(%[[S1]],
+// CHECK-NEXT: %[[S3:.+]] = aten.call "add.Tensor"(%[[S2]],
+// CHECK-NEXT: aten.call "_to_copy.default"(%[[S3]], f32
+// REMARK: Reordered=0
+!t = tensor<4xf32>
+!h = tensor<4xbf16>
+module @copies {
+  fsdp.param @block.w : !t
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @block [@block.w] of ["block"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %r = fsdp.read @block.w : !t
+    %w = aten.call "_to_copy.default"(%r, bf16, none, none, none, false, none) fwd in "" : (!t) -> !h
+    %y = aten.call "mul.Tensor"(%w, %w) fwd in "block" : (!h, !h) -> !h
+    %loss = aten.call "sum.default"(%y, f32) fwd in "" : (!h) -> tensor<f32>
+    %g1 = aten.call "sin.default"(%w) bwd in "block@1" : (!h) -> !h
+    %g2 = aten.call "cos.default"(%w) bwd in "block@1" : (!h) -> !h
+    %g3 = aten.call "tan.default"(%w) bwd in "block" : (!h) -> !h
+    %g4 = aten.call "exp.default"(%w) bwd in "block" : (!h) -> !h
+    %s1 = aten.call "add.Tensor"(%g1, %g2, 1) bwd in "block@1" : (!h, !h) -> !h
+    %s2 = aten.call "add.Tensor"(%s1, %g3, 1) bwd in "block" : (!h, !h) -> !h
+    %s3 = aten.call "add.Tensor"(%s2, %g4, 1) bwd in "block"
+        {aten.sum = [#aten.scope<"">, #aten.scope<"block@1">, #aten.scope<"block@1">, #aten.scope<"block">, #aten.scope<"block">]} : (!h, !h) -> !h
+    %g = aten.call "_to_copy.default"(%s3, f32, none, none, none, false, none) bwd in "" : (!h) -> !t
+    fsdp.grad @block.w, %g : !t
+    fsdp.update @block.w step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
 // The captured chain begins with a transposed gradient, whose strides its sums take. The sum of the two
 // contiguous ones is contiguous, the whole sum is as it was.
 // CHECK-LABEL: module @strides
