@@ -232,8 +232,8 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
       return reduce(hook.group, hook.microbatch);
     // The gradients of this microbatch are complete after the backward of the modules' last call.
     // When the first call's backward ends, FSDP2 reduces the gradients that exist then: those of
-    // earlier microbatches.
-    if (hook.microbatch == lastMicrobatch)
+    // earlier microbatches. A part of the root has FSDP2's root group, which is called once.
+    if (hook.microbatch == lastMicrobatch && !step.groups[hook.group].getPartOfRoot())
       reductions->reduceEarlier(hook.group);
     return success();
   }

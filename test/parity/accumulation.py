@@ -122,6 +122,17 @@ class Accumulation(harness.Comparison):
                 more = f"microbatches={microbatches} gradient-sync=last"
                 self.check(workspace, run, expected, 2, more=more, communicators=("local",))
 
+    def test_module_of_the_root_called_several_times(self):
+        """A search splits the root's group. FSDP2 calls the root once, so none of its parts is reduced earlier."""
+        workspace = self.workspace(CALLED_AGAIN)
+        run, expected = self.expect(workspace, groups=["layers.2"], microbatches=2, gradient_sync="last")
+        config = workspace.folder / "config.yaml"
+        config.write_text("groups: [{modules: [layers.2]}]")
+        planned, _ = workspace.plan(2, config=config, more="microbatches=2 gradient-sync=last schedule=auto")
+        self.assertTrue("part_of_root" in planned.read_text())
+        log, saved = harness.train(workspace, workspace.link(planned), 2, run.steps)
+        self.check_bits(run, expected, log, saved)
+
 
 if __name__ == "__main__":
     unittest.main()
