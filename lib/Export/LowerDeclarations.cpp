@@ -124,7 +124,7 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   if (isEvaluation)
     return lowerParameters(info);
   group.state_on_host = op.isStateOnHost();
-  llvm::copy(places.getHostStates().take_front(FSDP_MAX_STATES), group.host_state);
+  llvm::copy(places.getHostStates().take_front(FSDP_MAX_KEPT_STATES), group.host_state);
   return lowerParameters(info);
 }
 

@@ -26,7 +26,7 @@ static void placeStates(const fsdp_optimizer &optimizer, const ShardBuffers &sha
   const auto kept = optimizerStateNames(optimizer);
   for (int i = 0; i < FSDP_MAX_STATES; ++i) {
     const auto found = std::ranges::find(kept, states[i].name);
-    if (states[i].name.empty() || states[i].name == fsdp::plan::kAverage || found == kept.end())
+    if (states[i].name.empty() || found == kept.end())
       continue;
     kernel.state[i] = shard.state[found - kept.begin()];
     kernel.stateDtype[i] = shard.stateDtype[found - kept.begin()];

@@ -5,9 +5,9 @@
 #include "cpu/FusedKernels.h"
 #include "cpu/VectorAdam.h"
 #include "cpu/Widen.h"
+#include "executor/AveragingUpdate.h"
 #include "executor/OptimizerSteps.h"
 #include "executor/TorchOptimizer.h"
-#include "executor/WeightAverage.h"
 #include "plan/NormType.h"
 
 #include <ATen/Parallel.h>
@@ -37,7 +37,7 @@ public:
         parameters{shard.parameters, shard.dtype},
         gradients{const_cast<std::byte *>(shard.gradients), shard.gradientDtype},
         normParts((elements + kChunkElements - 1) / kChunkElements) {
-    for (unsigned i = 0; i < kMaxStates; ++i)
+    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
       if (shard.state[i])
         state[i] = {shard.state[i], shard.stateDtype[i]};
     for (Values *values : {&parameters, &gradients, &state[0], &state[1], &state[2]})
@@ -79,7 +79,7 @@ protected:
   struct Chunk {
     int64_t first, count;
     float *parameters;
-    std::array<float *, kMaxStates> state;
+    std::array<float *, FSDP_MAX_STATES> state;
   };
 
   /// A chunk of values in fp32: in place, or, if they have another dtype, in a buffer of the
@@ -110,7 +110,7 @@ protected:
         narrow(from, values.at(chunk.first), values.dtype, static_cast<size_t>(chunk.count));
     };
     narrowed(parameters, chunk.parameters);
-    for (unsigned i = 0; i < kMaxStates; ++i)
+    for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
       narrowed(state[i], chunk.state[i]);
   }
 
@@ -170,7 +170,7 @@ private:
     }
   }
 
-  Values parameters, gradients, state[kMaxStates];
+  Values parameters, gradients, state[FSDP_MAX_STATES];
   size_t numBuffers = 0;
   std::vector<float> wide;       // buffers of a chunk by thread
   std::vector<double> normParts; // by chunk
@@ -266,7 +266,7 @@ private:
 } // namespace
 
 bool fsdp::rt::hasOwnStateDtype(const ShardBuffers &shard) {
-  for (unsigned i = 0; i < kMaxStates; ++i)
+  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
     if (shard.state[i] && shard.stateDtype[i] != shard.dtype)
       return true;
   return false;

@@ -31,9 +31,6 @@ struct ShardPiece {
   uint32_t optimizer = 0;
 };
 
-/// The most states that an optimizer's formula has: all but the average of the weights.
-inline constexpr unsigned kMaxStates = FSDP_MAX_STATES - 1;
-
 /// One rank's part of a group: `elements` of `dtype` each (gradients of `gradientDtype`), of which
 /// `pieces` belong to parameters and the rest is padding. `state` as in fsdp_group; an unused state
 /// is null. `average`: the moving average of the parameters; null if there is none. `gathered`: the
@@ -45,12 +42,12 @@ struct ShardBuffers {
   int64_t elements;
   std::byte *parameters;
   const std::byte *gradients;
-  std::byte *state[kMaxStates];
+  std::byte *state[FSDP_MAX_STATES];
   std::vector<ShardPiece> pieces;
   fsdp_dtype gradientDtype = dtype;
   std::byte *gathered = nullptr;
   fsdp_dtype gatheredDtype = dtype;
-  std::array<fsdp_dtype, kMaxStates> stateDtype = {dtype, dtype, dtype};
+  std::array<fsdp_dtype, FSDP_MAX_STATES> stateDtype = {dtype, dtype, dtype};
   std::byte *average = nullptr;
   fsdp_dtype averageDtype = dtype;
   bool countsInNorm = true; // false: another rank counts the gradients

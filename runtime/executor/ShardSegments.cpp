@@ -15,7 +15,7 @@ ShardBuffers fsdp::rt::sliceOf(const ShardBuffers &shard, int64_t first, int64_t
   slice.elements = count;
   slice.parameters = from(shard.parameters, shard.dtype);
   slice.gradients = from(shard.gradients, shard.gradientDtype);
-  for (unsigned i = 0; i < kMaxStates; ++i)
+  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
     slice.state[i] = from(shard.state[i], shard.stateDtype[i]);
   slice.average = from(shard.average, shard.averageDtype);
   slice.gathered = from(shard.gathered, shard.gatheredDtype);

@@ -41,12 +41,12 @@ private:
 
   /// A chunk's tensors in the dtypes of memory.
   struct Stored {
-    at::Tensor parameters, gradients, state[kMaxStates];
+    at::Tensor parameters, gradients, state[FSDP_MAX_STATES];
   };
   /// The tensors of a chunk in the dtype of the computation, and temporaries. Those of other dtypes
   /// than in memory are buffers of a thread.
   struct Chunk {
-    at::Tensor parameters, gradients, state[kMaxStates];
+    at::Tensor parameters, gradients, state[FSDP_MAX_STATES];
     at::Tensor ofParameters; // gradients in the parameters' dtype
     at::Tensor decayed, first, second;
   };
@@ -156,7 +156,7 @@ TorchUpdate::Chunk TorchUpdate::load(const Stored &stored, const Chunk &buffers,
   };
   Chunk chunk;
   chunk.parameters = in(dtype, stored.parameters, buffers.parameters);
-  for (unsigned i = 0; i < kMaxStates; ++i)
+  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
     chunk.state[i] = in(dtype, stored.state[i], buffers.state[i]);
   at::Tensor clipped = buffer(buffers.ofParameters);
   at::Tensor gradients =
@@ -178,7 +178,7 @@ void TorchUpdate::store(const Chunk &chunk, Stored &stored) const {
       to.copy_(computed);
   };
   give(chunk.parameters, stored.parameters);
-  for (unsigned i = 0; i < kMaxStates; ++i)
+  for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
     give(chunk.state[i], stored.state[i]);
 }
 

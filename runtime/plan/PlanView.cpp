@@ -138,7 +138,7 @@ unsigned PlanView::numOptimizerStates() const {
   return static_cast<unsigned>(std::ranges::find(names, std::string_view()) - names.begin());
 }
 
-std::array<std::string_view, FSDP_MAX_STATES>
+std::array<std::string_view, FSDP_MAX_KEPT_STATES>
 fsdp::rt::optimizerStateNames(const fsdp_optimizer &optimizer) {
   return fsdp::plan::statesOf(fsdp::plan::kindOf(optimizer), [&](std::string_view option) {
     return fsdp::plan::findOption(option)->valueOf(optimizer) != 0;

@@ -175,7 +175,7 @@ public:
     return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
   }
   /// The number of optimizer states with one element per parameter element: at most
-  /// FSDP_MAX_STATES; 0 for an evaluation.
+  /// FSDP_MAX_KEPT_STATES; 0 for an evaluation.
   unsigned numOptimizerStates() const;
   /// True if the last of these states is a moving average of the parameters.
   bool hasAverage() const { return !isEvaluation() && plan.optimizer.ema_decay != 0; }
@@ -203,7 +203,8 @@ const char *displayName(const char *name);
 /// torch's name, "adamw", of a valid plan's optimizer.
 std::string optimizerKindName(const fsdp_optimizer &optimizer);
 /// torch's names of its states, in the order of fsdp_group::state; the rest is empty.
-std::array<std::string_view, FSDP_MAX_STATES> optimizerStateNames(const fsdp_optimizer &optimizer);
+std::array<std::string_view, FSDP_MAX_KEPT_STATES>
+optimizerStateNames(const fsdp_optimizer &optimizer);
 
 /// Checks all properties that the runtime relies on: the ABI version and the size of the header
 /// match, every index and every list is within its table, every byte that a step touches is within

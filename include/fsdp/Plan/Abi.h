@@ -297,7 +297,10 @@ typedef struct fsdp_parameter {
   uint32_t shard_dim; /* the dimension that is sharded; 0 in the flat layout */
 } fsdp_parameter;
 
-#define FSDP_MAX_STATES 4 /* of an optimizer; each has one element per element of the shard */
+/* States of an optimizer: of its formula, and with the moving average of the weights, the last one.
+ * Each has one element per element of the shard. */
+#define FSDP_MAX_STATES 3
+#define FSDP_MAX_KEPT_STATES 4
 
 typedef struct fsdp_group {
   uint32_t name;
@@ -312,7 +315,7 @@ typedef struct fsdp_group {
   uint32_t parameters_on_host; /* 1: so are the shard and the gather_shard */
   uint32_t shards; /* ranks over which the group is sharded, at least 1; divides world_size. Rank r
                       of the run has shard r % shards and is part of replica r / shards */
-  uint32_t state_dtype[FSDP_MAX_STATES]; /* of each state: `dtype`; if that is f32, bf16
+  uint32_t state_dtype[FSDP_MAX_KEPT_STATES]; /* of each state: `dtype`; if that is f32, bf16
                                             or f16, also f32 or bf16 */
   uint32_t reserved;
   int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
@@ -323,10 +326,10 @@ typedef struct fsdp_group {
                                gather_dtype is another dtype, the shard's copy in gather_dtype,
                                which updates write, and the runtime before the first step */
   /* Arena offsets of the optimizer's states of the shard, in the order of Optimizers.h; else -1. */
-  int64_t state[FSDP_MAX_STATES];
+  int64_t state[FSDP_MAX_KEPT_STATES];
   /* With state_on_host: offsets in the host's arena; `state` is then the fetched copies'
    * offsets. */
-  int64_t host_state[FSDP_MAX_STATES];
+  int64_t host_state[FSDP_MAX_KEPT_STATES];
   /* With parameters_on_host: likewise; `shard` and `gather_shard` are then the offsets where the
    * update reads and writes the first `trained_elements`, -1 in a plan that does not update
    * them. */

@@ -123,14 +123,10 @@ struct OptimizerState {
   std::string_view option = {}; // kept only if this option is not 0; empty: always
 };
 
-/// The moving average of the weights (torch.optim.swa_utils.AveragedModel), the last of an
-/// optimizer's states.
-inline constexpr std::string_view kAverage = "ema";
-
 struct OptimizerKind {
   std::string_view name;
   std::array<OptimizerDefault, 8> defaults; // in the order of kOptimizerOptions; rest empty
-  std::array<OptimizerState, FSDP_MAX_STATES> states; // in the order of a plan; rest empty
+  std::array<OptimizerState, FSDP_MAX_STATES> states; // of its formula; rest empty
   /// torch keeps the number of the step of each parameter.
   bool hasStepNumber = true;
 };
@@ -145,7 +141,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"nesterov"},
        {"maximize"}}},
-     {{{"momentum_buffer", "momentum"}, {kAverage, "ema_decay"}}},
+     {{{"momentum_buffer", "momentum"}}},
      /*hasStepNumber=*/false},
     {"adam",
      {{{"lr", {1e-3}},
@@ -155,7 +151,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"amsgrad"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}, {kAverage, "ema_decay"}}}},
+     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}}}},
     {"adamw",
      {{{"lr", {1e-3}},
        {"weight_decay", {1e-2}},
@@ -164,7 +160,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"amsgrad"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}, {kAverage, "ema_decay"}}}},
+     {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}}}},
     {"rmsprop",
      {{{"lr", {1e-2}},
        {"weight_decay"},
@@ -174,10 +170,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"centered"},
        {"maximize"}}},
-     {{{"square_avg"},
-       {"momentum_buffer", "momentum"},
-       {"grad_avg", "centered"},
-       {kAverage, "ema_decay"}}}},
+     {{{"square_avg"}, {"momentum_buffer", "momentum"}, {"grad_avg", "centered"}}}},
     {"adagrad",
      {{{"lr", {1e-2}},
        {"weight_decay"},
@@ -186,7 +179,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"initial_accumulator_value"},
        {"ema_decay"},
        {"maximize"}}},
-     {{{"sum"}, {kAverage, "ema_decay"}}}},
+     {{{"sum"}}}},
     {"adamax",
      {{{"lr", {2e-3}},
        {"weight_decay"},
@@ -194,7 +187,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"eps", {1e-8}},
        {"ema_decay"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_inf"}, {kAverage, "ema_decay"}}}},
+     {{{"exp_avg"}, {"exp_inf"}}}},
     {"nadam",
      {{{"lr", {2e-3}},
        {"weight_decay"},
@@ -204,7 +197,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"decoupled_weight_decay"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_avg_sq"}, {kAverage, "ema_decay"}}}},
+     {{{"exp_avg"}, {"exp_avg_sq"}}}},
     {"radam",
      {{{"lr", {1e-3}},
        {"weight_decay"},
@@ -213,7 +206,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"ema_decay"},
        {"decoupled_weight_decay"},
        {"maximize"}}},
-     {{{"exp_avg"}, {"exp_avg_sq"}, {kAverage, "ema_decay"}}}},
+     {{{"exp_avg"}, {"exp_avg_sq"}}}},
     {"adadelta",
      {{{"lr", {1.0}},
        {"weight_decay"},
@@ -221,7 +214,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"eps", {1e-6}},
        {"ema_decay"},
        {"maximize"}}},
-     {{{"square_avg"}, {"acc_delta"}, {kAverage, "ema_decay"}}}},
+     {{{"square_avg"}, {"acc_delta"}}}},
 });
 static_assert(kOptimizerKinds.size() == FSDP_NUM_OPTIMIZER_KINDS);
 
@@ -253,16 +246,22 @@ constexpr const OptimizerDefault *findDefault(const OptimizerKind &kind, std::st
   return nullptr;
 }
 
+/// The moving average of the weights (torch.optim.swa_utils.AveragedModel), a state of every
+/// optimizer with `ema_decay`.
+inline constexpr std::string_view kAverage = "ema";
+
 /// The states of an optimizer whose options `isSet` says not to be 0, into the first elements of
-/// the result; the others have no name.
+/// the result, in the order of a plan; the others have no name.
 template <typename IsSet>
-constexpr std::array<std::string_view, FSDP_MAX_STATES> statesOf(const OptimizerKind &kind,
-                                                                 IsSet isSet) {
-  std::array<std::string_view, FSDP_MAX_STATES> names;
+constexpr std::array<std::string_view, FSDP_MAX_KEPT_STATES> statesOf(const OptimizerKind &kind,
+                                                                      IsSet isSet) {
+  std::array<std::string_view, FSDP_MAX_KEPT_STATES> names;
   size_t count = 0;
   for (const OptimizerState &state : kind.states)
     if (!state.name.empty() && (state.option.empty() || isSet(state.option)))
       names[count++] = state.name;
+  if (isSet("ema_decay"))
+    names[count] = kAverage;
   return names;
 }
 

@@ -49,7 +49,7 @@ struct OptimizerUpdateArguments {
   /// Dtype of each state: `dtype`, FSDP_F32 or FSDP_BF16. If it differs from `dtype`, gradients of
   /// bf16 and fp16 are clipped as torch.nn.utils clips them: by a factor of their dtype, and
   /// rounded.
-  fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype, dtype};
+  fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype};
 };
 
 /// The moving average of the weights after an update: `parameters` after the first one, else

@@ -59,6 +59,17 @@ FSDP_FORMULA float averageSquare(float average, float decay, float weight, float
   return fmaf(weight * value, value, average * decay);
 }
 
+/// Takes the averages of the gradient and of its square, exp_avg and exp_avg_sq, after weight decay
+/// that is not decoupled. Returns the decayed gradient.
+template <typename Scalars>
+FSDP_FORMULA float takeMoments(const Scalars &s, const Lerp &lerp, float p, float g,
+                               ElementState &state) {
+  g = decayed(g, s.weightDecay, p);
+  state[0] = lerp(state[0], g);
+  state[1] = averageSquare(state[1], s.beta2, s.oneMinusBeta2, g);
+  return g;
+}
+
 template <typename Math, bool momentum> struct SgdFormula {
   static constexpr unsigned kStates = momentum;
 
@@ -87,9 +98,7 @@ template <typename Math, bool amsgrad> struct AdamFormula {
       : s(all.adam), lerp(s.lerpWeight), correction2(Math::RootDivisor::of(s.sqrtCorrection2)) {}
 
   FSDP_FORMULA void operator()(float &p, float g, ElementState &state) const {
-    g = decayed(g, s.weightDecay, p);
-    state[0] = lerp(state[0], g);
-    state[1] = averageSquare(state[1], s.beta2, s.oneMinusBeta2, g);
+    takeMoments(s, lerp, p, g, state);
     if constexpr (amsgrad)
       state[2] = largestOf(state[2], state[1]);
     const float root = Math::rootOf(state[amsgrad ? 2 : 1]);
@@ -161,9 +170,7 @@ template <typename Math> struct NadamFormula {
       : s(all.nadam), lerp(s.lerpWeight) {}
 
   FSDP_FORMULA void operator()(float &p, float g, ElementState &state) const {
-    g = decayed(g, s.weightDecay, p);
-    state[0] = lerp(state[0], g);
-    state[1] = averageSquare(state[1], s.beta2, s.oneMinusBeta2, g);
+    g = takeMoments(s, lerp, p, g, state);
     const float denominator = Math::rootOf(Math::quotientOf(state[1], s.correction2)) + s.eps;
     p = p * s.decay + Math::quotientOf(s.gradientFactor * g, denominator);
     p = p + Math::quotientOf(s.momentFactor * state[0], denominator);
@@ -179,9 +186,7 @@ template <typename Math> struct RadamFormula {
       : s(all.radam), lerp(s.lerpWeight) {}
 
   FSDP_FORMULA void operator()(float &p, float g, ElementState &state) const {
-    g = decayed(g, s.weightDecay, p);
-    state[0] = lerp(state[0], g);
-    state[1] = averageSquare(state[1], s.beta2, s.oneMinusBeta2, g);
+    takeMoments(s, lerp, p, g, state);
     float change = Math::quotientOf(state[0], s.correction1) * s.learningRate;
     if (s.isRectified) {
       const float rate = Math::quotientOf(1, Math::rootOf(state[1]) + s.eps);

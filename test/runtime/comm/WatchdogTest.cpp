@@ -1,6 +1,7 @@
 //===- WatchdogTest.cpp - Collectives that do not complete ----------------===//
 
 #include "watch/Watchdog.h"
+#include "../Optimizers.h"
 #include "../executor/PlanBuilder.h"
 #include "comm/StandardLanes.h"
 #include "device/CpuDevice.h"
@@ -26,7 +27,7 @@ struct TwoGroups {
 
   TwoGroups() {
     builder.plan.world_size = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
     loss = builder.addValue(FSDP_F32, {});
     for (const char *name : {"layers.0", "layers.1"}) {
       uint32_t group = builder.addGroup(name, std::string(name) + ".w", {16, 8});

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Optimizers.h"
 #include "../executor/PlanBuilder.h"
 #include "NcclRanks.h"
 #include "cuda/CudaFakeTransport.h"
@@ -31,7 +32,7 @@ struct Prefetch {
 
   Prefetch() {
     builder.plan.world_size = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
     loss = builder.addValue(FSDP_F32, {});
     uint32_t first = builder.addGroup("layers.0", "layers.0.w", {16, 8});
     uint32_t second = builder.addGroup("layers.1", "layers.1.w", {16, 8});

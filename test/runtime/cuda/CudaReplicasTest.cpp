@@ -1,5 +1,6 @@
 //===- CudaReplicasTest.cpp - The calls behind a replicated step -----------===//
 
+#include "../Optimizers.h"
 #include "../executor/PlanBuilder.h"
 #include "NcclRanks.h"
 #include "comm/FakeCommunicator.h"
@@ -26,7 +27,7 @@ struct Replicated {
   Replicated() {
     builder.plan.world_size = 4;
     builder.plan.replicas = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
     uint32_t loss = builder.addValue(FSDP_F32, {});
     uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
     gradients = builder.allocate(512);

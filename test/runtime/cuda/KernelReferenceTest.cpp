@@ -147,8 +147,10 @@ TEST(KernelReferenceTest, NarrowShardsAreTorchsFusedUpdatesWithinOneUlp) {
           own[i].abs_();
         torchs[i] = own[i].clone();
       }
-      const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2, kEps,
-                                     0,    0, 0,     0,      0,   0,      0};
+      const fsdp_optimizer optimizer = makeOptimizer(kind, {{"weight_decay", {kDecay}},
+                                                            {"momentum", {0.9}},
+                                                            {"betas", {kBeta1, kBeta2}},
+                                                            {"eps", {kEps}}});
       const OptimizerScalars scalars = OptimizerSteps(optimizer).at(3, kRate);
       runOnHost(OptimizerUpdateArguments{
           .kind = kind,

@@ -1,6 +1,7 @@
 //===- TrainingStep.cpp - A small step to run on recorded devices ---------===//
 
 #include "TrainingStep.h"
+#include "../Optimizers.h"
 #include "comm/StandardLanes.h"
 
 #include <ATen/Parallel.h>
@@ -9,6 +10,7 @@
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -48,9 +50,7 @@ uint32_t TrainingStep::doubled(uint32_t value) {
 }
 
 TrainingStep::TrainingStep(uint32_t optimizer, Options options)
-    : TrainingStep(
-          fsdp_optimizer{optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0},
-          options) {}
+    : TrainingStep(makeOptimizer(optimizer, {{"lr", {0.1}}, {"weight_decay", {0.01}}}), options) {}
 
 TrainingStep::TrainingStep(const fsdp_optimizer &optimizer, Options options)
     : narrow(options.narrow), generated(options.generated) {
@@ -247,4 +247,9 @@ std::vector<RankRun> RecordedRanks::run(const fsdp_plan &plan, int64_t steps,
       exchanges[rank]->abort(runs[rank].status);
   });
   return runs;
+}
+
+size_t fsdp::test::countOf(const std::vector<std::string> &calls, const std::string &prefix) {
+  return static_cast<size_t>(std::ranges::count_if(
+      calls, [&](const std::string &call) { return call.starts_with(prefix); }));
 }

@@ -76,6 +76,9 @@ struct RecordedRanks {
   std::vector<std::unique_ptr<rt::NcclRank>> ranks;
 };
 
+/// The number of recorded calls that begin with `prefix`.
+size_t countOf(const std::vector<std::string> &calls, const std::string &prefix);
+
 } // namespace fsdp::test
 
 #endif // FSDP_TEST_RUNTIME_CUDA_TRAININGSTEP_H

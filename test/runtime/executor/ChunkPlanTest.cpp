@@ -1,5 +1,6 @@
 //===- ChunkPlanTest.cpp - Validation of chunks and their gathers ---------===//
 
+#include "../Optimizers.h"
 #include "PlanBuilder.h"
 #include "plan/PlanView.h"
 
@@ -18,7 +19,7 @@ struct ChunkPlan {
 
   ChunkPlan() {
     builder.plan.world_size = 4;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.001, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = makeOptimizer(FSDP_SGD);
     uint32_t group = builder.addGroup("layers.0", "layers.0.w", {4, 8});
     builder.groupTable[group].chunk_ranks = 2;
     int64_t gathered = builder.allocate(128), kept = builder.allocate(64);

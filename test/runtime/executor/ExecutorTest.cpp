@@ -1,5 +1,6 @@
 //===- ExecutorTest.cpp - Plans of one rank --------------------------------===//
 
+#include "../Optimizers.h"
 #include "ExecutorFixture.h"
 
 #include <ATen/Functions.h>
@@ -391,7 +392,7 @@ TEST(ExecutorTest, RandomDrawsAreDetermined) {
 // Adam's state and updates carry over from step to step.
 TEST(ExecutorTest, UpdatesKeepTheirState) {
   PlanBuilder builder;
-  builder.plan.optimizer = {FSDP_ADAMW, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = makeOptimizer(FSDP_ADAMW, {{"lr", {0.1}}});
   uint32_t group = builder.addGroup("", "w", {4});
   int64_t gradient = builder.allocate(16);
   uint32_t g = builder.addValue(FSDP_F32, {4}, gradient), loss = builder.addValue(FSDP_F32, {});

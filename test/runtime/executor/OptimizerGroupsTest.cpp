@@ -6,7 +6,7 @@
 using namespace fsdp::test;
 using fsdp::rt::describePlan;
 
-static const fsdp_optimizer kSgd = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const fsdp_optimizer kSgd = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
 
 namespace {
 /// Two parameters with the gradient 1, by sgd; the second belongs to optimizer group 1.

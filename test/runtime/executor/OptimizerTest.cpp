@@ -1,7 +1,6 @@
 //===- OptimizerTest.cpp - Updates equal torch.optim's bit for bit ---------===//
 
-#include "cpu/FusedKernels.h"
-#include "cpu/VectorAdam.h"
+#include "../Optimizers.h"
 #include "executor/OptimizerUpdate.h"
 #include "executor/ShardSegments.h"
 
@@ -10,9 +9,7 @@
 #include <ATen/ScalarOps.h>
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -28,7 +25,7 @@ at::Tensor &multiply(at::Tensor &tensor, double factor) {
 /// _single_tensor_sgd), on a whole parameter.
 struct Reference {
   fsdp_optimizer optimizer;
-  at::Tensor parameter, state[kMaxStates];
+  at::Tensor parameter, state[FSDP_MAX_STATES];
   bool hasBuffer = false;
 
   void step(at::Tensor gradient, int64_t number, double lr) {
@@ -75,7 +72,8 @@ struct Reference {
 };
 
 fsdp_optimizer sgd(double weightDecay, double momentum) {
-  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  return fsdp::test::makeOptimizer(FSDP_SGD,
+                                   {{"weight_decay", {weightDecay}}, {"momentum", {momentum}}});
 }
 fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double dampening = 0) {
   optimizer.options = options;
@@ -84,8 +82,8 @@ fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double da
 }
 fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9,
                     double beta2 = 0.999) {
-  return {
-      static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, beta2, 1e-8, 0, 0, 0, 0, 0, 0, 0};
+  return fsdp::test::makeOptimizer(kind,
+                                   {{"weight_decay", {weightDecay}}, {"betas", {beta1, beta2}}});
 }
 
 std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }
@@ -98,7 +96,7 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
   int64_t elements = pieces.back().first + pieces.back().count;
   at::Tensor parameter = at::randn({elements}).to(type);
   at::Tensor gradient = at::zeros_like(parameter);
-  at::Tensor state[kMaxStates];
+  at::Tensor state[FSDP_MAX_STATES];
   for (at::Tensor &values : state)
     values = at::zeros_like(parameter);
   const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
@@ -150,11 +148,11 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
 /// A few steps of a shard whose state has dtypes of its own. The reference computes each in fp32
 /// from what was stored, and stores its results.
 void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::ScalarType type,
-                      std::array<at::ScalarType, kMaxStates> stateTypes,
+                      std::array<at::ScalarType, FSDP_MAX_STATES> stateTypes,
                       std::optional<float> clip) {
   at::Tensor parameter = at::randn({elements}).to(type), gradient = at::zeros_like(parameter);
-  at::Tensor state[kMaxStates];
-  for (unsigned i = 0; i < kMaxStates; ++i)
+  at::Tensor state[FSDP_MAX_STATES];
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
     state[i] = at::zeros({elements}, stateTypes[i]);
   const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
   ShardBuffers shard{
@@ -164,7 +162,7 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
       .gradients = bytes(gradient),
       .state = {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
       .pieces = {{0, elements}}};
-  for (unsigned i = 0; i < kMaxStates; ++i)
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
     shard.stateDtype[i] = static_cast<fsdp_dtype>(stateTypes[i]);
   auto update = makeShardUpdate(optimizer, shard);
   Reference reference{optimizer, {}, {}};
@@ -175,14 +173,14 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
         at::randn({elements}).mul_(at::pow(10.0, at::randn({elements}))).clamp_(-1e3, 1e3));
     at::Tensor own = clip ? gradient.mul(at::full({}, *clip).to(type)) : gradient;
     reference.parameter = parameter.to(at::kFloat, false, /*copy=*/true);
-    for (unsigned i = 0; i < kMaxStates; ++i)
+    for (int i = 0; i < FSDP_MAX_STATES; ++i)
       reference.state[i] = state[i].to(at::kFloat, false, /*copy=*/true);
     reference.step(own.to(at::kFloat), step, lr);
     const double before = update->partialNorm(FSDP_NORM_2);
     EXPECT_EQ(update->run(step, lr, clip ? &*clip : nullptr), before);
     ASSERT_TRUE(at::equal(parameter, reference.parameter.to(type)))
         << "step " << step << " of " << elements << " elements of " << type;
-    for (unsigned i = 0; i < kMaxStates; ++i)
+    for (int i = 0; i < FSDP_MAX_STATES; ++i)
       ASSERT_TRUE(at::equal(state[i], reference.state[i].to(stateTypes[i])))
           << "step " << step << ", state " << i;
   }
@@ -366,97 +364,4 @@ TEST(ShardSegments, AreCutByOptimizer) {
   shard.pieces.clear();
   ASSERT_EQ(splitByOptimizer(shard).size(), 1u);
   EXPECT_EQ(splitByOptimizer(shard)[0].shard.elements, 20);
-}
-
-// The portable loops and those for this machine give the same bits.
-TEST(FusedKernelsTest, PortableLoopsAreTheSame) {
-  at::manual_seed(4);
-  constexpr size_t kCount = 1003;
-  AdamScalars adamScalars{0.999f, 0.01f, 0.1f, 0.999f, 0.001f, 0.5f, 1e-8f, -0.01f};
-  SgdScalars sgdScalars{-0.1f, 0.01f, 0.9f, true, false, true, 0.7f};
-  at::Tensor start = at::randn({6, kCount}), first = start.clone(), second = start.clone();
-  double sums[2];
-  int i = 0;
-  for (auto [kernels, data] :
-       {std::pair(&fusedKernels(), &first), std::pair(&portableFusedKernels(), &second)}) {
-    auto row = [&, data = data](int64_t index) { return data->select(0, index).data_ptr<float>(); };
-    data->select(0, 3).abs_();
-    sums[i] = kernels->sgd(row(0), row(1), row(2), kCount, sgdScalars, 0.75f);
-    sums[i++] +=
-        kernels->adamMoments(row(0), row(1), row(2), row(3), row(4), kCount, adamScalars, 0.75f);
-    kernels->adamParameters(row(0), row(2), row(3), kCount, adamScalars);
-  }
-  EXPECT_TRUE(at::equal(first, second));
-  EXPECT_EQ(sums[0], sums[1]);
-}
-
-class VectorAdamTest : public testing::Test {
-protected:
-  void SetUp() override {
-    at::set_num_threads(1);
-    if (!isVectorAdamExact())
-      GTEST_SKIP() << "this processor has no AVX-512, or torch's square roots are others";
-  }
-};
-
-// Its square roots are torch's: of all significands, with both parities of the exponent; of all
-// exponents; of zero. What it cannot take is left alone.
-TEST_F(VectorAdamTest, RootsAreTorchs) {
-  auto compareRoots = [](at::Tensor values, const char *what) {
-    at::Tensor expected = values.sqrt();
-    vectorRoots(values.data_ptr<float>(), values.numel());
-    EXPECT_EQ(std::memcmp(values.data_ptr(), expected.data_ptr(), values.nbytes()), 0) << what;
-  };
-  constexpr uint32_t kPiece = 1 << 20;
-  at::Tensor values = at::empty({kPiece}, at::kFloat);
-  for (uint32_t first = 127u << 23; first < 129u << 23; first += kPiece) {
-    for (uint32_t i = 0; i < kPiece; ++i)
-      values.data_ptr<float>()[i] = std::bit_cast<float>(first + i);
-    compareRoots(values, "significands");
-  }
-  for (uint32_t i = 0; i < kPiece; ++i)
-    values.data_ptr<float>()[i] = i == 0 ? 0 : std::bit_cast<float>((i % 254 + 1) << 23 | i * 8);
-  compareRoots(values, "exponents");
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  at::Tensor others = at::tensor({-0.0f, -1.0f, 1e-45f, 1e-38f, kInfinity, -kInfinity, 4.0f, NAN});
-  at::Tensor roots = others.repeat({2});
-  vectorRoots(roots.data_ptr<float>(), roots.numel());
-  others[6] = 2;
-  EXPECT_EQ(std::memcmp(roots.data_ptr(), others.repeat({2}).data_ptr(), roots.nbytes()), 0);
-}
-
-// One pass gives the bits of the separate loops, sum of squares included, also where second moments
-// are zero, too small for a normal number, infinite or no numbers.
-TEST_F(VectorAdamTest, OnePassIsTheSame) {
-  at::manual_seed(5);
-  constexpr int64_t kCount = 1024;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  at::Tensor spare = at::empty({16}, at::kFloat), root = at::empty({kCount}, at::kFloat);
-  for (float lerpWeight : {0.1f, 0.7f})
-    for (float weightDecay : {0.0f, 0.01f}) {
-      AdamScalars scalars{0.999f, weightDecay, lerpWeight, 0.999f, 0.001f, 0.5f, 1e-8f, -0.01f};
-      at::Tensor first = at::randn({4, kCount}); // parameters, gradients, moments
-      first.select(0, 1).slice(0, 0, 200).fill_(0);
-      first.select(0, 1).slice(0, 200, 400).mul_(1e-20f);
-      first.select(0, 1)[500] = 1e30f;
-      first.select(0, 1)[501] = kInfinity;
-      first.select(0, 1)[502] = NAN;
-      first.select(0, 3).abs_();
-      first.select(0, 3).slice(0, 0, 450).fill_(0);
-      at::Tensor second = first.clone();
-      auto row = [](const at::Tensor &data, int64_t index) {
-        return data.select(0, index).data_ptr<float>();
-      };
-      const FusedKernels &kernels = portableFusedKernels();
-      double expected =
-          kernels.adamMoments(row(first, 0), row(first, 1), row(first, 2), row(first, 3),
-                              root.data_ptr<float>(), kCount, scalars, 0.75f);
-      root.sqrt_();
-      kernels.adamParameters(row(first, 0), row(first, 2), root.data_ptr<float>(), kCount, scalars);
-      double sum = vectorAdam(row(second, 0), row(second, 1), row(second, 2), row(second, 3),
-                              kCount, scalars, 0.75f, spare);
-      EXPECT_EQ(std::memcmp(&sum, &expected, sizeof(sum)), 0);
-      for (int64_t i = 0; i < 4; ++i)
-        EXPECT_EQ(std::memcmp(row(first, i), row(second, i), kCount * sizeof(float)), 0) << i;
-    }
 }

@@ -50,7 +50,7 @@ TEST(ProgramTest, DamagedPrograms) {
   const Case cases[] = {
       {[](SmallProgram &program) {
          program.evaluation.plan.step_kind = FSDP_TRAINING;
-         program.evaluation.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+         program.evaluation.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
        },
        "training step 2 has options of the optimizer, which the first training step has otherwise"},
       {[](SmallProgram &program) { program.training.builder.plan.step_kind = FSDP_EVALUATION; },

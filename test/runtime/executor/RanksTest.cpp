@@ -1,5 +1,6 @@
 //===- RanksTest.cpp - Plans of several ranks ------------------------------===//
 
+#include "../Optimizers.h"
 #include "ExecutorFixture.h"
 #include "executor/OptimizerUpdate.h"
 
@@ -38,7 +39,7 @@ struct ShardedStep {
 
   explicit ShardedStep(std::optional<double> clipNorm = {}, fsdp_norm_type type = FSDP_NORM_2) {
     builder.plan.world_size = 2;
-    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
     group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
     int64_t gathered = builder.allocate(16 * 8 * 4);
     gradients = builder.allocate(16 * 8 * 4);
@@ -90,7 +91,7 @@ static void onExecutors(const fsdp_plan &plan,
 TEST(RanksTest, TracesWhatARankGivesToAReduction) {
   PlanBuilder builder;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
   uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
   int64_t gradients = builder.allocate(16 * 8 * 4), shard = builder.allocate(8 * 8 * 4);
   uint32_t x = builder.addValue(FSDP_F32, {16, 8}), loss = builder.addValue(FSDP_F32, {});
@@ -225,7 +226,7 @@ TEST(RanksTest, TracesAloneAndAsPlanned) {
 TEST(RanksTest, GathersAndReducesNarrowly) {
   PlanBuilder builder;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
   uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
   builder.narrow(group, FSDP_BF16, FSDP_BF16);
   uint32_t w = builder.addValue(FSDP_BF16, {16, 8}), x = builder.addValue(FSDP_BF16, {16, 8});

@@ -3,6 +3,7 @@
 #ifndef FSDP_TEST_SMALLPLAN_H
 #define FSDP_TEST_SMALLPLAN_H
 
+#include "../Optimizers.h"
 #include "PlanBuilder.h"
 #include "plan/PlanView.h"
 
@@ -18,7 +19,7 @@ struct SmallPlan {
 
   SmallPlan() {
     builder.plan.world_size = 2;
-    builder.plan.optimizer = {FSDP_ADAMW, 0, 0.001, 0.1, 0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
+    builder.plan.optimizer = makeOptimizer(FSDP_ADAMW, {{"weight_decay", {0.1}}});
     group = builder.addGroup("layers.0", "layers.0.w", {4, 8});
     int64_t gathered = builder.allocate(128);
     uint32_t x = builder.addValue(FSDP_F32, {2, 8});

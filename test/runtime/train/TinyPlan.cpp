@@ -1,6 +1,7 @@
 //===- TinyPlan.cpp - A small training step ----------------------------------===//
 
 #include "TinyPlan.h"
+#include "../Optimizers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -272,7 +273,7 @@ void TinyPlan::finish() {
   plan.num_microbatches = 1;
   plan.num_handles = handles;
   plan.arena_bytes = plan.peak_live_bytes = arenaBytes;
-  plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8, 0, 0, 0, 0, 0, 0, 0};
+  plan.optimizer = makeOptimizer(FSDP_ADAMW, {{"lr", {0.01}}, {"weight_decay", {0}}});
   communicators = {{string("gather"), plan.axis, ranks, 1, FSDP_GATHER, 0},
                    {string("reduce"), plan.axis, ranks, 1, FSDP_REDUCE, 0}};
   auto table = [](const auto &rows, auto &pointer, uint32_t &count) {

@@ -1,6 +1,6 @@
-//===- WeightAverage.cpp - The moving average of a shard -------------------===//
+//===- AveragingUpdate.cpp - The moving average of a shard -------------------===//
 
-#include "executor/WeightAverage.h"
+#include "executor/AveragingUpdate.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>

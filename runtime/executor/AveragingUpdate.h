@@ -1,4 +1,4 @@
-//===- WeightAverage.h - The moving average of a shard -----------*- C++ -*-===//
+//===- AveragingUpdate.h - The moving average of a shard -----------*- C++ -*-===//
 //
 // torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay), of a shard on a CPU: the
 // average begins with the parameters of the first update; after each other update it moves towards
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_RUNTIME_WEIGHTAVERAGE_H
-#define FSDP_RUNTIME_WEIGHTAVERAGE_H
+#ifndef FSDP_RUNTIME_AVERAGINGUPDATE_H
+#define FSDP_RUNTIME_AVERAGINGUPDATE_H
 
 #include "executor/OptimizerUpdate.h"
 
@@ -20,4 +20,4 @@ std::unique_ptr<ShardUpdate> makeAveragingUpdate(std::unique_ptr<ShardUpdate> up
 
 } // namespace fsdp::rt
 
-#endif // FSDP_RUNTIME_WEIGHTAVERAGE_H
+#endif // FSDP_RUNTIME_AVERAGINGUPDATE_H
