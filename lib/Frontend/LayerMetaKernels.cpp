@@ -107,14 +107,39 @@ void MetaKernels::addCudaNormalization() {
       });
 }
 
+/// The tensor whose dtype batch statistics and gradients of the weight and bias have on a CPU: the
+/// first parameter or running statistic that exists, or else `x`.
+static const Tensor &getStatisticsLike(const Tensor &x,
+                                       std::initializer_list<const OptionalTensor *> parameters) {
+  for (const OptionalTensor *parameter : parameters)
+    if (*parameter && (*parameter)->defined())
+      return **parameter;
+  return x;
+}
+
 /// A result of the CPU's batch norm. A tensor that is both contiguous and channels-last, such as
 /// images of one pixel, has the strides of contiguous.
 static Tensor makeNormalized(const Tensor &x) {
   return x.is_contiguous() ? at::empty_like(x, at::MemoryFormat::Contiguous) : makeSuggested(x);
 }
 
+static Tensors3 makeBatchNorm(const Tensor &x, bool training, const Tensor &statisticsLike) {
+  const int64_t channels = training ? x.size(1) : 0;
+  return Tensors3(makeNormalized(x), makeVector(channels, statisticsLike),
+                  makeVector(channels, statisticsLike));
+}
+
 void MetaKernels::addNormalization(Target target) {
   using Weight = const OptionalTensor &;
+  if (target == Target::Cpu) // torch's kernel for meta promotes to the weight's dtype
+    replace(
+        "native_layer_norm",
+        +[](const Tensor &x, SymIntArrayRef normalized, Weight weight, Weight bias, double) {
+          auto options = getStatisticsLike(x, {&weight, &bias}).options();
+          const std::vector<int64_t> sizes = outerSizes(x, normalized.size());
+          return Tensors3(at::empty_like(x, at::MemoryFormat::Contiguous),
+                          at::empty(sizes, options), at::empty(sizes, options));
+        });
   add(
       "native_layer_norm_backward",
       +[](const Tensor &, const Tensor &x, SymIntArrayRef, const Tensor &, const Tensor &,
@@ -140,31 +165,36 @@ void MetaKernels::addNormalization(Target target) {
                         mask[2] ? makeVector(channels.expect_int(), like) : Tensor());
       });
   add(
-      "native_batch_norm",
-      +[](const Tensor &x, Weight, Weight, Weight, Weight, bool training, double, double) {
-        int64_t channels = training ? x.size(1) : 0;
-        return Tensors3(makeNormalized(x), makeVector(channels, x), makeVector(channels, x));
+      "native_batch_norm", +[](const Tensor &x, Weight weight, Weight bias, Weight mean,
+                               Weight variance, bool training, double, double) {
+        return makeBatchNorm(x, training, getStatisticsLike(x, {&weight, &bias, &mean, &variance}));
       });
   add(
-      "_native_batch_norm_legit",
-      +[](const Tensor &x, Weight, Weight, Tensor &, Tensor &, bool training, double, double) {
-        int64_t channels = training ? x.size(1) : 0;
-        return Tensors3(makeNormalized(x), makeVector(channels, x), makeVector(channels, x));
+      "_native_batch_norm_legit", +[](const Tensor &x, Weight weight, Weight bias, Tensor &mean,
+                                      Tensor &, bool training, double, double) {
+        return makeBatchNorm(x, training, getStatisticsLike(mean, {&weight, &bias}));
       });
-  static auto normBackward = [](Tensor input, const Tensor &x, std::array<bool, 3> mask) {
-    return Tensors3(mask[0] ? input : Tensor(), mask[1] ? makeVector(x.size(1), x) : Tensor(),
-                    mask[2] ? makeVector(x.size(1), x) : Tensor());
+  static auto normBackward = [](Tensor input, const Tensor &like, std::array<bool, 3> mask) {
+    const int64_t channels = input.size(1);
+    return Tensors3(mask[0] ? input : Tensor(), mask[1] ? makeVector(channels, like) : Tensor(),
+                    mask[2] ? makeVector(channels, like) : Tensor());
   };
   if (target == Target::Cpu)
     add(
         "native_batch_norm_backward",
-        +[](const Tensor &, const Tensor &x, Weight, Weight, Weight, Weight, Weight, bool, double,
-            std::array<bool, 3> mask) { return normBackward(makeSuggested(x), x, mask); });
+        +[](const Tensor &, const Tensor &x, Weight weight, Weight mean, Weight variance, Weight,
+            Weight, bool, double, std::array<bool, 3> mask) {
+          return normBackward(makeSuggested(x), getStatisticsLike(x, {&weight, &mean, &variance}),
+                              mask);
+        });
   else
     add(
         "native_batch_norm_backward",
-        +[](const Tensor &, const Tensor &x, Weight, Weight, Weight, Weight, Weight, bool, double,
-            std::array<bool, 3> mask) { return normBackward(at::empty_like(x), x, mask); });
+        +[](const Tensor &, const Tensor &x, Weight weight, Weight mean, Weight variance, Weight,
+            Weight, bool, double, std::array<bool, 3> mask) {
+          return normBackward(at::empty_like(x), getStatisticsLike(x, {&weight, &mean, &variance}),
+                              mask);
+        });
 }
 
 static std::vector<int64_t> getNormSizes(const Tensor &v, int64_t dim) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 
 using namespace fsdp::frontend;
 namespace functional = at::functionalization::impl;
@@ -240,22 +241,33 @@ bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IV
   return isKnown;
 }
 
-/// Refuses products of two dtypes: they succeed on meta, but fail on every device.
-void Recorder::checkProduct(const GraphNode &node) {
-  static const std::set<std::string> products = {
-      "aten::mm",    "aten::bmm", "aten::addmm", "aten::baddbmm",     "aten::mv",
-      "aten::addmv", "aten::dot", "aten::vdot",  "aten::convolution",
+/// Refuses operands of two dtypes: some operators take them on meta, but fail on every device.
+void Recorder::checkDtypes(const GraphNode &node) {
+  // The first operand, from which on all tensors have one dtype. Batch norm's input may differ.
+  static const std::map<std::string, size_t> firstOperands = {
+      {"aten::mm", 0},
+      {"aten::bmm", 0},
+      {"aten::addmm", 0},
+      {"aten::baddbmm", 0},
+      {"aten::mv", 0},
+      {"aten::addmv", 0},
+      {"aten::dot", 0},
+      {"aten::vdot", 0},
+      {"aten::convolution", 0},
+      {"aten::native_batch_norm", 1},
+      {"aten::_native_batch_norm_legit_functional", 1},
   };
-  if (!products.count(node.op.operator_name().name))
+  const auto firstOperand = firstOperands.find(node.op.operator_name().name);
+  if (firstOperand == firstOperands.end())
     return;
   // Overloads with a result dtype ("addmm.dtype") add to a product of narrower operands.
   if (node.op.operator_name().overload_name.rfind("dtype", 0) == 0)
     return;
   std::optional<at::ScalarType> first;
-  for (const IValue &argument : node.arguments)
+  for (const IValue &argument : std::span(node.arguments).subspan(firstOperand->second))
     forEachTensor(argument, [&](const at::Tensor &tensor) {
       if (first.value_or(tensor.scalar_type()) != tensor.scalar_type())
-        fail(node.op, std::string("multiplies tensors of dtypes ") + toString(*first) + " and " +
+        fail(node.op, std::string("has operands of dtypes ") + toString(*first) + " and " +
                           toString(tensor.scalar_type()) + ", which torch refuses; cast one");
       first = tensor.scalar_type();
     });
@@ -408,7 +420,7 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
     return;
   }
   node.isBackward = inBackward;
-  checkProduct(node);
+  checkDtypes(node);
   checkResults(node);
   checkAliasing(node);
   for (const IValue &result : node.results)

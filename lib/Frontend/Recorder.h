@@ -91,7 +91,7 @@ private:
   bool checkOperands(const c10::OperatorHandle &op, const std::vector<c10::IValue> &arguments,
                      std::string &origin);
   int getCurrentPlace() const;
-  void checkProduct(const GraphNode &node);
+  void checkDtypes(const GraphNode &node);
   void checkResults(const GraphNode &node);
   void checkAliasing(const GraphNode &node);
 

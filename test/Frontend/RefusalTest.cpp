@@ -46,10 +46,13 @@ TEST(Refusal, ConstantsOfUnknownOrigin) {
       {"operator 'mul.Tensor' in the root module", "constant of unknown origin", "'factors'"});
 }
 
-TEST(Refusal, ProductsOfTwoDtypes) {
+TEST(Refusal, OperandsOfTwoDtypes) {
   expectContains(getError("MixedProduct.pt", {"x:f32[4,4]"}),
                  {"operator 'mm.default' in the root module",
-                  "multiplies tensors of dtypes Float and BFloat16, which torch refuses"});
+                  "has operands of dtypes Float and BFloat16, which torch refuses"});
+  expectContains(getError("MixedNorm.pt", {"x:f32[4,4]"}),
+                 {"operator '_native_batch_norm_legit_functional.default' in module 'norm'",
+                  "has operands of dtypes BFloat16 and Float, which torch refuses"});
 }
 
 TEST(Refusal, SparseGradients) {

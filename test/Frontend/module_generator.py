@@ -246,7 +246,18 @@ class Generator:
         self.names += 1
         self.emit('with torch.autocast("cpu", dtype=torch.bfloat16):')
         self.emit(f"    {inner} = F.linear({name}, self.w, self.b).softmax(-1)")
+        if self.random.random() < 0.5:  # of bf16: some norms have fp32 statistics
+            self.emit(f"    {inner} = {self.norm(self.pool[name])}({inner}.bfloat16())")
         self.new(f"{inner}.float()", self.pool[name])
+
+    def norm(self, shape):
+        """A norm of tensors whose dimensions are samples, channels and more."""
+        channels = shape[1]
+        kinds = ["nn.LayerNorm(4)", f"nn.GroupNorm(1, {channels})"]
+        if shape[0] * math.prod(shape[2:]) > 1 and len(shape) < 4:  # else there is no variance
+            affine = self.random.random() < 0.6
+            kinds += [f"nn.BatchNorm1d({channels}, affine={affine})"] * 2
+        return self.member(self.random.choice(kinds))
 
     def dropout(self):
         name = self.pick(len)
@@ -259,20 +270,22 @@ class Generator:
     def layer(self):
         name = self.pick(lambda shape: shape[-1:] == (4,) and len(shape) > 1)
         shape = self.pool[name]
-        kind = self.random.choice(["Linear", "LayerNorm", "matmul", "RMSNorm", "conv", "GroupNorm"])
+        kind = self.random.choice(["Linear", "norm", "norm", "matmul", "RMSNorm", "conv"])
         if kind == "Linear":
             self.new(f"{self.member('nn.Linear(4, 4)')}({name})", shape)
         elif kind == "matmul":
             self.new(f"{name} @ self.w.t()", shape)
-        elif kind in ("conv", "GroupNorm"):
+        elif kind == "conv":
             if len(shape) != 3:
                 return
             layer = f"nn.Conv1d({shape[1]}, 4, 3, padding=1)"
             made = self.new(f"{self.member(layer)}({name})", (shape[0], 4, 4))
-            if kind == "GroupNorm":
+            if self.random.random() < 0.5:
                 self.new(f"{self.member('nn.GroupNorm(2, 4)')}({made})", (shape[0], 4, 4))
+        elif kind == "norm":
+            self.new(f"{self.norm(shape)}({name})", shape)
         else:
-            self.new(f"{self.member(f'nn.{kind}(4)')}({name})", shape)
+            self.new(f"{self.member('nn.RMSNorm(4)')}({name})", shape)
 
     def recurrent(self):
         name = self.pick(lambda shape: len(shape) == 3 and shape[-1] == 4)

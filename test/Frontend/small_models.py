@@ -32,6 +32,19 @@ class MixedProduct(nn.Module):
         return torch.mm(x, self.w.to(torch.bfloat16)).sum()
 
 
+class MixedNorm(nn.Module):
+    """A batch norm in bf16 whose running statistics are in fp32, as casts of parameters leave them."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.norm.weight.data = self.norm.weight.data.bfloat16()
+        self.norm.bias.data = self.norm.bias.data.bfloat16()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x.to(torch.bfloat16)).float().square().sum()
+
+
 class Branch(Weighted):
     def forward(self, x: Tensor) -> Tensor:
         z = (self.w * x).sum()
@@ -384,7 +397,7 @@ class Readers(nn.Module):
 
 
 REFUSED = [
-    Item, MixedProduct, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
+    Item, MixedProduct, MixedNorm, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
 WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers,
