@@ -122,6 +122,12 @@ static void castKernel(const c10::OperatorHandle &op, torch::jit::Stack *stack) 
   op.callBoxed(stack);
 }
 
+/// The CPU's kernel calls bmm, which autocast reaches inside of it; when the step runs, no autocast
+/// is active.
+static void refuseTrilinear(const c10::OperatorHandle &, torch::jit::Stack *) {
+  throw CaptureError("bilinear in an autocast region is not supported: disable autocast around it");
+}
+
 template <Policy policy, typename Names>
 static void addKernels(torch::Library &library, const Names &names) {
   for (const auto &name : names)
@@ -158,6 +164,7 @@ Autocast::Autocast(Target target)
     addKernels<Policy::Lower>(kernels, cpuLower);
     addKernels<Policy::Fp32>(kernels, listCpuFp32());
     addKernels<Policy::Promote>(kernels, cpuPromote);
+    kernels.impl("_trilinear", torch::CppFunction::makeFromBoxedFunction<&refuseTrilinear>());
   } else {
     addKernels<Policy::Lower>(kernels, cudaLower);
     addKernels<Policy::Fp32>(kernels, cudaFp32);

@@ -205,6 +205,10 @@ void MetaKernels::addReductions() {
     }
     return at::empty(sizes, x.options());
   };
+  replace( // a composite that reads its operands on a CPU
+      "cumprod_backward", +[](const Tensor &gradient, const Tensor &, int64_t, const Tensor &) {
+        return at::empty_like(gradient);
+      });
   add(
       "histc", +[](const Tensor &x, int64_t bins, const at::Scalar &, const at::Scalar &) {
         return at::empty({bins}, x.options());

@@ -10,6 +10,8 @@
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/conj_physical.h>
+#include <ATen/ops/cumprod.h>
+#include <ATen/ops/cumprod_backward.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_dropout.h>
 #include <ATen/ops/native_group_norm.h>
@@ -69,7 +71,36 @@ struct GroupNorm : torch::autograd::Function<GroupNorm> {
     return {ofX, ofWeight, ofBias, Tensor(), Tensor()};
   }
 };
+
+/// The derivative divides if no factor is zero: it chooses its formula when it runs, and is kept
+/// whole. On meta torch takes the longer formula, which unrolls the dimension.
+struct CumulativeProduct : torch::autograd::Function<CumulativeProduct> {
+  static Tensor forward(torch::autograd::AutogradContext *context, const Tensor &x, int64_t dim,
+                        std::optional<at::ScalarType> dtype) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    Tensor y = at::cumprod(x, dim, dtype);
+    context->save_for_backward({x, y});
+    context->saved_data["dim"] = dim;
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *context,
+                                                 const torch::autograd::variable_list &gradients) {
+    auto saved = context->get_saved_variables();
+    Tensor gradient = gradients[0].to(saved[0].scalar_type());
+    if (gradient.numel() > 1) {
+      at::AutoDispatchBelowADInplaceOrView below; // it is a composite, which is recorded whole
+      gradient = at::cumprod_backward(gradient.contiguous(), saved[0].contiguous(),
+                                      context->saved_data["dim"].toInt(), saved[1].contiguous());
+    }
+    return {gradient, Tensor(), Tensor()};
+  }
+};
 } // namespace
+
+static Tensor cumprod(const Tensor &x, int64_t dim, std::optional<at::ScalarType> dtype) {
+  return CumulativeProduct::apply(x, dim, dtype);
+}
 
 static Tensor groupNorm(const Tensor &x, int64_t groups, const OptionalTensor &weight,
                         const OptionalTensor &bias, double eps, bool) {
@@ -108,6 +139,7 @@ static Tensor conj(const Tensor &x) { return at::conj_physical(x); }
 Overrides::Overrides(const CaptureOptions &options) {
   if (options.target == Target::Cpu) {
     addRecurrentLayers();
+    library.impl("cumprod", &cumprod);
     library.impl("group_norm", &groupNorm);
     library.impl("scaled_dot_product_attention", &attentionForCpu);
   } else {

@@ -337,10 +337,10 @@ void Recorder::callOnMeta(const c10::OperatorHandle &op, DispatchKeySet below,
   try {
     op.redispatchBoxed(below, &stack);
   } catch (const c10::NotImplementedError &exception) {
-    if (!mayRunOnZeros(op))
+    if (!mayRunOnExample(op))
       refuse(exception);
     try {
-      std::vector<IValue> results = runOnZeros(op, arguments);
+      std::vector<IValue> results = runOnExample(op, arguments);
       stack.resize(base);
       std::ranges::move(results, std::back_inserter(stack));
     } catch (const std::exception &other) {

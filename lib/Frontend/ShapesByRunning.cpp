@@ -19,6 +19,15 @@ Tensor fsdp::frontend::makeOn(c10::DeviceType device, const Tensor &like) {
   return device == at::kMeta ? made : made.zero_();
 }
 
+/// Ones on the diagonals of floating-point matrices.
+static void fillDiagonals(IValue &value) {
+  if (!value.isTensor())
+    return;
+  Tensor tensor = value.toTensor();
+  if (tensor.defined() && tensor.dim() > 1 && tensor.is_floating_point())
+    tensor.diagonal(0, -2, -1).fill_(1);
+}
+
 static void makeTensorsOn(c10::DeviceType device, IValue &value) {
   if (value.isTensor()) {
     value = makeOn(device, value.toTensor());
@@ -37,18 +46,20 @@ static void makeTensorsOn(c10::DeviceType device, IValue &value) {
   }
 }
 
-std::vector<IValue> fsdp::frontend::runOnZeros(const c10::OperatorHandle &op,
-                                               std::vector<IValue> arguments) {
+std::vector<IValue> fsdp::frontend::runOnExample(const c10::OperatorHandle &op,
+                                                 std::vector<IValue> arguments) {
   OutsideOfCapture outside;
-  for (IValue &argument : arguments)
+  for (IValue &argument : arguments) {
     makeTensorsOn(at::kCPU, argument);
+    fillDiagonals(argument);
+  }
   op.callBoxed(&arguments);
   for (IValue &result : arguments)
     makeTensorsOn(at::kMeta, result);
   return arguments;
 }
 
-bool fsdp::frontend::mayRunOnZeros(const c10::OperatorHandle &op) {
+bool fsdp::frontend::mayRunOnExample(const c10::OperatorHandle &op) {
   const c10::FunctionSchema &schema = op.schema();
   for (at::Tag tag : {at::Tag::dynamic_output_shape, at::Tag::data_dependent_output,
                       at::Tag::nondeterministic_seeded})

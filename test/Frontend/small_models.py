@@ -365,6 +365,15 @@ class Expanded(Weighted):
         return torch.where(x > 0, squares, squares * torch.stack([scale, scale]).sum(0)).sum()
 
 
+class Factors(Weighted):
+    """Products of factors with and without a zero, whose derivatives are different formulas; a
+    factorization of a positive definite matrix, which zeros are not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = torch.cholesky(torch.diag(self.w) + 0.1)
+        return (torch.cumprod(self.w * x, 0) + torch.cumprod(self.w * (x > 0.0), 0)).sum() + scale.sum()
+
+
 class Indexed(Weighted):
     """Traced, the index is a constant of the file."""
 
@@ -401,4 +410,4 @@ REFUSED = [
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
 WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers,
-           Expanded]  # fmt: skip
+           Expanded, Factors]  # fmt: skip
