@@ -1,0 +1,181 @@
+"""torch's own samples of its operators: the captured step, interpreted, is eager autograd's, bit for bit.
+
+    operators.py INTERPRET_STEPS [--samples 1] [--only NAME]
+
+Each differentiable operator of torch's test database (OpInfo), with samples of small fp32 operands, is the forward of
+a module: as it is, and under autocast. Random operators are left out, whose samples seed themselves. What torch
+itself refuses to export is left out and counted.
+"""
+
+import argparse
+import collections
+import contextlib
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+import warnings
+
+import torch
+from random_modules import difference
+from torch.utils import _pytree as pytree
+
+# torch's test database belongs to test cases of this package, which it does not use itself.
+sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+X = torch.tensor([0.5, 0.5])  # its sum is 1
+BITS = "differs by"  # see random_modules.difference
+
+# Operators that are refused, or whose bits differ, with a part of the message.
+KNOWN = {
+    "_segment_reduce.lengths": "cannot be captured",  # its sizes are checked on the lengths' values
+    "_unsafe_masked_index": "cannot be converted to Scalar",
+    "_unsafe_masked_index_put_accumulate": "cannot be converted to Scalar",
+    "chalf": "ComplexHalf",
+    "index_put": "depends on data",
+    "masked.prod": BITS,
+    "nn.functional.bilinear": "bilinear in an autocast region",
+    "prod": BITS,  # eager divides by factors if none is zero
+    "repeat_interleave": "depends on data",
+    "to_sparse": "cannot be captured",
+}
+RANDOM = ("bernoulli", "cauchy", "dropout", "exponential", "fractional", "geometric", "lowrank", "multi_head", "multinomial",
+          "normal", "rand", "rrelu", "uniform")  # fmt: skip
+
+
+class Operator(torch.nn.Module):
+    """The operator. Its floating-point operands are parameters, other tensors buffers."""
+
+    def __init__(self, op, sample, under_autocast):
+        super().__init__()
+        self.op, self.under_autocast = op, under_autocast
+        self.parameters_ = torch.nn.ParameterList()
+        values, self.structure = pytree.tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+        self.values = []  # each a function that makes an operand
+        for value in values:
+            self.values.append(self.hold(value) if isinstance(value, torch.Tensor) else lambda value=value: value)
+
+    def hold(self, tensor):
+        tensor = torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor)
+        if not tensor.is_floating_point():
+            name = f"buffer{len(self._buffers)}"
+            self.register_buffer(name, tensor)
+            return lambda: getattr(self, name).clone()
+        index = len(self.parameters_)
+        self.parameters_.append(torch.nn.Parameter(tensor))
+        return lambda: self.parameters_[index] * self.one
+
+    def forward(self, x):
+        self.one = x.sum()
+        with torch.autocast("cpu", torch.bfloat16) if self.under_autocast else contextlib.nullcontext():
+            operand, arguments, named = pytree.tree_unflatten([make() for make in self.values], self.structure)
+            results = self.op(operand, *arguments, **named)
+        loss = x.sum() * 0
+        for result in pytree.tree_leaves(results):
+            if isinstance(result, torch.Tensor) and result.is_floating_point():
+                weights = torch.linspace(0.5, 1.5, result.numel()).reshape(result.shape)
+                loss = loss + (result.float() * weights).sum()
+        for parameter in self.parameters_:
+            loss = loss + parameter.square().sum() * 0.01
+        return loss
+
+
+def is_usable(sample):
+    tensors = [t for t in pytree.tree_leaves((sample.input, sample.args, sample.kwargs)) if isinstance(t, torch.Tensor)]
+    return any(t.is_floating_point() for t in tensors) and all(
+        t.numel() and not t.is_complex() and t.layout == torch.strided for t in tensors
+    )
+
+
+def pick_samples(info, count):
+    """`count` of the first usable samples; fewer if there are no more."""
+    torch.manual_seed(1)
+    usable = []
+    for sample in info.sample_inputs("cpu", torch.float32, requires_grad=False):
+        if is_usable(sample):
+            usable.append(sample)
+        if len(usable) == 20:
+            break
+    random.Random(info.name).shuffle(usable)
+    return usable[:count]
+
+
+def prepare(folder, module):
+    """Writes the saved module, what the interpreter is given and what eager computes. None, or who refuses."""
+    try:
+        loss = module(X)
+        gradients = torch.autograd.grad(loss, list(module.parameters()), allow_unused=True, materialize_grads=True)
+    except Exception:  # an operand that must not need gradients, for example
+        return "eager"
+    try:
+        program = torch.export.export(module, (X,), strict=False)
+    except Exception:  # torch's own limits are not the subject
+        return "torch.export"
+    folder.mkdir()
+    torch.export.save(program, folder / "model.pt2")
+    state = {name: value.detach().clone() for name, value in module.state_dict().items()}
+    torch.save({"state": state, "inputs": {"x": X}}, folder / "given.pt")
+    expected = dict(zip((name for name, _ in module.named_parameters()), gradients))
+    torch.save({"loss": loss.detach(), "gradients": expected}, folder / "expected.pt")
+    return None
+
+
+def judge(folder):
+    """None, or what is wrong, as a sentence."""
+    if (folder / "error.txt").exists():
+        return (folder / "error.txt").read_text().strip()
+    expected = torch.load(folder / "expected.pt")
+    result = torch.load(folder / "result.pt", weights_only=False)
+    wrong = difference("the loss", expected["loss"], result["loss"]["loss"])
+    for name, gradient in expected["gradients"].items():
+        actual = result["gradients"].get(name, torch.zeros_like(gradient))
+        if not torch.equal(gradient.isnan(), actual.isnan()) or not gradient.isnan().all():
+            wrong = wrong or difference(f"gradient of {name}", gradient.nan_to_num(), actual.nan_to_num())
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("interpreter")
+    parser.add_argument("--samples", type=int, default=1)
+    parser.add_argument("--only", help="one operator, by its name")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    counts, failures = collections.Counter(), []
+    with tempfile.TemporaryDirectory() as place:
+        cases = []
+        for info in op_db:
+            name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+            if options.only not in (None, name) or any(word in name for word in RANDOM):
+                continue
+            if not info.supports_autograd or torch.float32 not in info.dtypes:
+                continue
+            for sample in pick_samples(info, options.samples):
+                for under_autocast in (False, True):
+                    folder = pathlib.Path(place) / f"case{len(cases):06}"
+                    refused = prepare(folder, Operator(info.op, sample, under_autocast))
+                    if refused:
+                        counts[f"refused by {refused}"] += 1
+                        shutil.rmtree(folder, ignore_errors=True)
+                    else:
+                        cases.append((name, "under autocast" if under_autocast else "as it is", folder))
+        subprocess.run([options.interpreter, place], check=True)
+        for name, how, folder in cases:
+            wrong = judge(folder)
+            is_known = wrong and KNOWN.get(name, "?") in wrong
+            counts["known limits" if is_known else "wrong" if wrong else "equal"] += 1
+            if wrong and not is_known:
+                failures.append(name)
+                print(f"--- {name} {how}: {wrong}")
+    print("; ".join(f"{what}: {count}" for what, count in sorted(counts.items())))
+    return 1 if failures or not counts["equal"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
