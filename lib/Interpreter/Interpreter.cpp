@@ -8,6 +8,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 
 using namespace mlir;
@@ -23,6 +24,7 @@ public:
 
   StepValues run(func::FuncOp function) {
     at::AutoDispatchBelowADInplaceOrView belowAutograd;
+    at::NoGradGuard noGradients; // which some kernels ask for
     for (Operation &op : function.getBody().front()) {
       TypeSwitch<Operation *>(&op)
           .Case([&](InputOp input) {
