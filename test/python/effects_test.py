@@ -189,12 +189,25 @@ class Effects(exported.Exported):
         self.assertIn("@mean", steps[0])
 
     def test_reentrant_checkpoint(self):
-        """Its region has gradients."""
+        """Its region has gradients, as any code has."""
         steps = []
-        for reentrant in (True, False):
-            self.export(Model(lambda model, x: checkpoint(model.linear, x, use_reentrant=reentrant)))
+        for run in (lambda function, x: checkpoint(function, x, use_reentrant=True), lambda function, x: function(x)):
+            self.export(Model(lambda model, x: run(model.linear, model.linear(x))))
             steps.append(self.capture())
         self.assertEqual(*steps)
+
+    def test_reentrant_checkpoint_without_gradients(self):
+        """If no argument of the checkpoint needs a gradient, the region has none, of which torch warns."""
+
+        def frozen(model, x):
+            with torch.no_grad():
+                return model.linear(x)
+
+        with self.assertWarnsRegex(UserWarning, "None of the inputs have requires_grad=True"):
+            self.export(Model(lambda model, x: model.linear(x) + checkpoint(model.linear, x, use_reentrant=True)))
+        step = self.capture()
+        self.export(Model(lambda model, x: model.linear(x) + frozen(model, x)))
+        self.assertEqual(step, self.capture())
 
     def test_states_of_lstm(self):
         """They have the shapes that they have in training."""

@@ -10,7 +10,7 @@ import sys
 import torch
 from torch._dynamo import OptimizedModule
 from torch._functorch import eager_transforms
-from torch.utils.checkpoint import CheckpointFunction
+from torch.utils.checkpoint import CheckpointFunction, check_backward_validity
 
 from . import checks
 from .errors import ExportError
@@ -143,9 +143,15 @@ def _leave_inference(context, *error):
 
 
 def _run_checkpointed(cls, function, preserve_rng_state, *arguments):
-    """Runs the function without a checkpoint. The compilation chooses what is recomputed, and a reentrant checkpoint
-    hides the gradients of its region."""
-    return function(*arguments)
+    """Runs the function without a checkpoint: the compilation chooses what is recomputed. As in torch, which warns, the
+    region of a reentrant checkpoint has no gradients if none of its arguments needs one, even if its parameters do."""
+    check_backward_validity(arguments)
+    with contextlib.nullcontext() if _need_gradients(arguments) else torch.no_grad():
+        return function(*arguments)
+
+
+def _need_gradients(arguments):
+    return any(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in arguments)
 
 
 @contextlib.contextmanager
