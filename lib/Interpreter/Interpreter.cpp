@@ -8,7 +8,6 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 
 using namespace mlir;
@@ -24,7 +23,6 @@ public:
 
   StepValues run(func::FuncOp function) {
     at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    at::NoGradGuard noGradients; // which some kernels ask for
     for (Operation &op : function.getBody().front()) {
       TypeSwitch<Operation *>(&op)
           .Case([&](InputOp input) {

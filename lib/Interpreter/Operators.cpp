@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
@@ -118,6 +119,7 @@ SmallVector<at::Tensor> fsdp::interpreter::callOperator(aten::CallOp call,
   torch::jit::Stack stack;
   for (auto [attribute, formal] : llvm::zip_equal(call.getArgs(), op->schema().arguments()))
     stack.push_back(makeArgument(attribute, formal, rest));
+  at::AutoGradMode gradMode(!base.ends_with("_backward")); // as in eager training
   op->callBoxed(&stack);
 
   SmallVector<at::Tensor> results;

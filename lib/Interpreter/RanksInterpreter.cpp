@@ -6,7 +6,6 @@
 #include "Updates.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -333,7 +332,6 @@ llvm::Expected<RanksStep> fsdp::interpreter::interpretRanks(ModuleOp module,
     return llvm::createStringError("the module is no step on a mesh");
   try {
     at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    at::NoGradGuard noGradients; // which some kernels ask for
     return RanksInterpreter(*step, *groups, *optimizers, state, inputs, seed).run();
   } catch (const std::exception &exception) {
     return llvm::createStringError(exception.what());

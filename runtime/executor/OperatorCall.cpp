@@ -3,6 +3,7 @@
 #include "executor/OperatorCall.h"
 
 #include <ATen/core/List.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
@@ -27,6 +28,7 @@ Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entr
     return op.status();
   OperatorCall call(*op);
   call.entry = &entry;
+  call.isDerivative = op->operator_name().name.ends_with("_backward");
   const std::vector<c10::Argument> &returns = op->schema().returns();
   call.returnsList = returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType;
   if (!call.returnsList && entry.num_results > returns.size())
@@ -52,6 +54,9 @@ Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entr
 
 void OperatorCall::invoke(CallContext &context) {
   context.stack.assign(arguments.begin(), arguments.end());
+  // As in eager training, kernels of the forward see that a backward will follow, derivatives do
+  // not.
+  at::AutoGradMode gradMode(!isDerivative);
   if (entry->rng < 0) {
     op.callBoxed(context.stack);
     return;

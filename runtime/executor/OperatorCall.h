@@ -98,6 +98,7 @@ private:
   c10::OperatorHandle op;
   const fsdp_entry *entry = nullptr;
   bool returnsList = false;
+  bool isDerivative = false; // by its name
   std::vector<c10::IValue> arguments;
   std::vector<PlannedResult> results;
 

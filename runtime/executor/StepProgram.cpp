@@ -5,7 +5,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -124,7 +123,6 @@ Status StepProgram::issue(const std::function<Status()> &walk) {
   try {
     // Autograd and functionalization were done at compile time.
     at::AutoDispatchBelowADInplaceOrView guard;
-    at::NoGradGuard noGradients; // which some kernels ask for
     if (finder)
       finder->beginStep(tensors);
     status = walk();
