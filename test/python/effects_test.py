@@ -209,6 +209,38 @@ class Effects(exported.Exported):
         self.export(Model(lambda model, x: model.linear(x) + frozen(model, x)))
         self.assertEqual(step, self.capture())
 
+    def test_hooks_that_keep_features(self):
+        """The forward reads what a hook keeps in an attribute, also if an earlier forward has left something there."""
+
+        def forward(model, x):
+            model.linear(x)
+            return model.linear(model.feature)
+
+        model = Model(forward)
+        model.linear.register_forward_hook(lambda module, arguments, result: setattr(model, "feature", result))
+        steps = []
+        for run_before in (False, True):
+            if run_before:
+                model(torch.randn(4, 4))
+            steps.append(self.export(model) or self.capture())
+        self.assertEqual(*steps)
+        self.assertEqual(steps[0].count("addmm.default"), 2)
+
+    def test_tensors_kept_for_the_next_step(self):
+        """A note says that each step begins with the value at the export."""
+
+        def forward(model, x):
+            y = model.linear(x + model.kept[0])
+            model.kept = [y.detach()]
+            return y
+
+        model = Model(forward)
+        model.kept = [torch.zeros(4)]
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            fsdpc.export(model, {"x": torch.randn(4, 4)}, self.path)
+        self.assertIn("attribute 'kept' of the model", told.getvalue())
+        self.assertTrue(torch.equal(model.kept[0], torch.zeros(4)))
+
     def test_states_of_lstm(self):
         """They have the shapes that they have in training."""
 

@@ -10,6 +10,7 @@ import sys
 import torch
 from torch._dynamo import OptimizedModule
 from torch._functorch import eager_transforms
+from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointFunction, check_backward_validity
 
 from . import checks
@@ -181,11 +182,25 @@ def _numbers(module):
     return {name: value for name, value in vars(module).items() if isinstance(value, (bool, int, float))}
 
 
+def _tensors(module):
+    """Tensors in attributes, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
+    kinds = (torch.Tensor, list, tuple, dict)
+    return {name: [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+            for name, value in vars(module).items()
+            if isinstance(value, kinds) and name not in ("_parameters", "_buffers")}  # fmt: skip
+
+
+def _memory(tensor):
+    return tensor.untyped_storage()._cdata
+
+
 class _State:
-    """State of Python that a forward may change: numbers in attributes of modules, and generators of random numbers."""
+    """State of Python that a forward may change: numbers and tensors in attributes of modules, and generators of random
+    numbers."""
 
     def __init__(self, model):
         self.numbers = {name: _numbers(module) for name, module in model.named_modules()}
+        self.tensors = {name: _tensors(module) for name, module in model.named_modules()}
         self.generators = {"random": random.getstate()}
         if "numpy" in sys.modules:
             kind, keys, *rest = sys.modules["numpy"].random.get_state()
@@ -199,6 +214,15 @@ class _State:
         return [(name, key, value, later.numbers[name].get(key))
                 for name, numbers in self.numbers.items() if name in later.numbers
                 for key, value in numbers.items() if later.numbers[name].get(key) != value]  # fmt: skip
+
+    def carried(self, later, program):
+        """Lists the attributes, as (module, attribute), whose tensors the program reads and the forward replaces."""
+        read = {_memory(value) for value in program.constants.values() if isinstance(value, torch.Tensor)}
+        return [(name, key)
+                for name, held in self.tensors.items() if name in later.tensors
+                for key, tensors in held.items()
+                if any(_memory(tensor) in read for tensor in tensors)
+                and list(map(id, later.tensors[name].get(key, []))) != list(map(id, tensors))]  # fmt: skip
 
     def restore(self, model):
         for name, module in model.named_modules():
@@ -227,14 +251,23 @@ def _text(program):
     return codes, values
 
 
-def repeated(model, export):
+def _place(name):
+    return f"module {name!r}" if name else "the model"
+
+
+def repeated(model, export, quiet):
     """Returns export()'s program. If the forward changes state of Python, the model is exported once more in the new
-    state, and refused if the second program differs."""
+    state, and refused if the second program differs. Tensors that a forward keeps for the next one are noted only: a
+    training loop may reset them before each step."""
     before = _State(model)
     try:
         with _noting(model) as notes:
             program = export()
             first = notes[-1]
+            for name, key in [] if quiet else before.carried(first, program):
+                print(f"fsdpc.export: note: each step begins with the tensor that attribute '{key}' of {_place(name)} has "
+                      "now, which the forward replaces: to keep it from step to step, make it a buffer and write it in "
+                      "place", file=sys.stderr)  # fmt: skip
             changed = before.changed(first)
             if not changed and not before.drawn(first):
                 return program
@@ -251,7 +284,7 @@ def repeated(model, export):
     if changed and _text(program) != _text(again):
         name, key, old, new = changed[0]
         raise ExportError(
-            f"the forward changes attribute '{key}' of {f'module {name!r}' if name else 'the model'} ({old}, then {new}) "
+            f"the forward changes attribute '{key}' of {_place(name)} ({old}, then {new}) "
             "and computes something else then, which a step would not: make it a buffer, or an input"
         )
     return program

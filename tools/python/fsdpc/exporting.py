@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from . import methods, optimizers, output, precision, tracing
 from . import weights as weights_file
 from .errors import ExportError
-from .steps import as_step, name_batch
+from .steps import name_batch, running_as_step
 
 #: File in the archive for facts that torch.export does not keep (lib/Frontend/ExportedProgram.cpp
 #: reads it).
@@ -226,7 +226,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             mixed = precision.Precision(model, mixed_precision)
             facts["mixed_precision"] = mixed.describe(mixed_precision)
             stack.enter_context(mixed.hooks())
-        program = tracing.run_export(as_step(model, batch, loss, mixed, method), batch, quiet)
+        step = stack.enter_context(running_as_step(model, batch, loss, mixed, method))
+        program = tracing.run_export(step, batch, quiet)
     tracing.check_operators(program)
     facts["inputs"] = _input_names(program, batch)
     tensors = dict(program.state_dict) if has_values else {}

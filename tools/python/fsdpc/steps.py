@@ -1,7 +1,6 @@
 """A module whose forward takes the batch by name and returns the loss."""
 
 import contextlib
-import copy
 import inspect
 import types
 
@@ -61,26 +60,23 @@ def _name(method):
 
 
 @contextlib.contextmanager
-def _forward_of(step, model):
-    """A method that calls the model runs the model's forward, not the step's."""
-    entry = vars(step).pop("forward")
-    if "forward" in vars(model):
-        step.forward = model.forward
+def _without_step(model, own):
+    """A method that calls the model runs the model's `own` forward, not the step's."""
+    held = vars(model)
+    entry = held.pop("forward")
+    if own is not None:
+        held["forward"] = own
     try:
         yield
     finally:
-        step.forward = entry
+        held["forward"] = entry
 
 
 def as_step(model, batch, loss=None, mixed=None, method="forward"):
-    """A module that is `model` (the same parameters, buffers and submodules under the same names), whose forward
-    takes the batch by name and returns the scalar loss of `method`. FSDP2 may run this module, too, if it does
-    not cast itself (`mixed`)."""
-    step = copy.copy(model)  # shares the objects in __dict__: _parameters, _modules, ...
-    forward = _entry(model, method)
+    """Makes the model a step, in place, and returns it: its forward takes the batch by name and returns the scalar
+    loss of `method`. FSDP2 may run this module, too, if it does not cast itself (`mixed`)."""
+    own, forward = vars(model).get("forward"), _entry(model, method)
     parameters = inspect.signature(forward).parameters
-    if getattr(forward, "__self__", None) is model:
-        forward = types.MethodType(forward.__func__, step)
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     names = list(batch)
     given = [name for name in names if takes_all or name in parameters]
@@ -110,13 +106,26 @@ def as_step(model, batch, loss=None, mixed=None, method="forward"):
         batch = {**dict(zip(names, values)), **named}
         leading = [batch[name] for name in given if name in positional]
         rest = {name: batch[name] for name in given if name not in positional}
-        with _forward_of(step, model):
+        with _without_step(model, own):
             output = forward(*leading, **rest) if mixed is None else run_mixed(leading, rest)
         return find_loss(output if loss is None else loss(output, batch))
 
-    step.forward = types.MethodType(run, step)
+    model.forward = types.MethodType(run, model)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     run.__signature__ = inspect.Signature(
         [inspect.Parameter("self", kind), *(inspect.Parameter(name, kind) for name in names)]
     )
-    return step
+    return model
+
+
+@contextlib.contextmanager
+def running_as_step(model, *arguments):
+    """In this context the model is the step of as_step. (A copy would not do: hooks and closures hold the model.)"""
+    own = vars(model).get("forward")
+    step = as_step(model, *arguments)
+    try:
+        yield step
+    finally:
+        del model.forward
+        if own is not None:
+            model.forward = own

@@ -163,7 +163,7 @@ def _drop_checks(program):
 
 def run_export(step, batch, quiet):
     effects.check_modules(step)
-    return effects.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)))
+    return effects.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)), quiet)
 
 
 def _export_once(step, batch):
