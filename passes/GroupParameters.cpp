@@ -222,6 +222,10 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   llvm::Expected<std::vector<ParamGroup>> groups = groupParams(params, modules, choices);
   if (!groups)
     return groups.takeError();
+  if (!groups->empty() && !groups->back().blocksInRoot.empty())
+    step.module.emitRemark("blocks that are no groups, but stay in the root: '")
+        << llvm::join(groups->back().blocksInRoot, "', '")
+        << "'; operations outside of them use their parameters, or modules outside hold them";
   OpBuilder builder(step.function);
   Location loc = step.module.getLoc();
   SymbolTable symbols(step.module);

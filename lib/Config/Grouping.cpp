@@ -36,6 +36,7 @@ private:
 
   void collectModules(llvm::ArrayRef<std::string> others);
   std::vector<GroupRule> getRepeatedBlocks();
+  bool isUsedOutside(StringRef module);
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> matchNew(const GroupRule &rule,
                                                     const std::string &pattern);
@@ -66,6 +67,7 @@ private:
   llvm::StringMap<Mention> mentions;            // modules that a rule names
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
+  std::vector<std::string> blocksInRoot;
 };
 
 } // namespace
@@ -93,8 +95,17 @@ void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
     tree.add(module);
 }
 
+/// True if an operation outside of the module uses one of its parameters, or if a module outside
+/// holds one.
+bool Grouper::isUsedOutside(StringRef module) {
+  return llvm::any_of(paramsBelow.lookup(module), [&](unsigned index) {
+    auto isOutside = [&](StringRef path) { return !isBelow(path, module); };
+    return llvm::any_of(params[index].users, isOutside) || llvm::any_of(heldAs[index], isOutside);
+  });
+}
+
 /// A block is a module X.<number> with a sibling X.<other number>, both with parameters. Only
-/// outermost blocks count.
+/// outermost blocks count, and blocks that are used outside stay in the root.
 std::vector<GroupRule> Grouper::getRepeatedBlocks() {
   std::vector<unsigned> numbered(tree.getModules().size()); // how many X.<number> hold parameters
   // The number of a module "a.0" is its name. A module "0" has no number.
@@ -114,7 +125,10 @@ std::vector<GroupRule> Grouper::getRepeatedBlocks() {
     if (isInBlock[module.index] || !isNumbered(module) || numbered[module.parent->index] < 2)
       continue;
     isInBlock[module.index] = true;
-    rules.emplace_back().modules = {module.path.str()};
+    if (isUsedOutside(module.path))
+      blocksInRoot.push_back(module.path.str());
+    else
+      rules.emplace_back().modules = {module.path.str()};
   }
   return rules;
 }
@@ -333,12 +347,7 @@ std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) 
     if (outermost && !llvm::is_contained(holders, outermost->path))
       holders.push_back(outermost->path.str());
   }
-  llvm::erase_if(holders, [&](const std::string &holder) {
-    return llvm::any_of(paramsBelow.lookup(holder), [&](unsigned index) {
-      return llvm::any_of(params[index].users,
-                          [&](StringRef user) { return !isBelow(user, holder); });
-    });
-  });
+  llvm::erase_if(holders, [&](const std::string &holder) { return isUsedOutside(holder); });
   return holders;
 }
 
@@ -381,6 +390,7 @@ llvm::Error Grouper::addRoot() {
     return options.takeError();
   root.options = *options;
   root.place = config.rootPlace;
+  root.blocksInRoot = std::move(blocksInRoot);
   if (config.splitRoot.value_or(false))
     splitRoot(root);
   for (auto [index, owner] : llvm::enumerate(groupOfParam))

@@ -35,6 +35,8 @@ struct ParamGroup {
   std::vector<int64_t> shardDims = {};
   /// Where the file declares the group; line 0: nowhere.
   ConfigPlace place = {};
+  /// Of the root: the model's repeated blocks that are no groups of their own, see groupParams().
+  std::vector<std::string> blocksInRoot = {};
 };
 
 /// Groups `params` (in the model's order) as `config` says, in the order of the fully_shard calls.
@@ -42,6 +44,10 @@ struct ParamGroup {
 /// patterns may name: modules without parameters. Modules that hold no parameters, or whose
 /// parameters all belong to inner groups, make no group. If a model holds one module under two
 /// names, its operations have the first name, and patterns may name either.
+///
+/// If `config` does not say which groups there are, each repeated block is one, unless operations
+/// outside of the block use its parameters, or modules outside hold them: such blocks stay in the
+/// root.
 ///
 /// If the root is split, the root parameters between two other groups, in the model's order, form a
 /// group of the outermost modules that hold no other parameters. Parameters of the root module
