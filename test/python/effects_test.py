@@ -19,7 +19,7 @@ class Model(nn.Module):
 
     def __init__(self, forward):
         super().__init__()
-        self.linear, self.calls = nn.Linear(4, 4), 0
+        self.linear, self.calls, self.state = nn.Linear(4, 4), 0, {"calls": 0, "mode": "train"}
         self.register_buffer("mean", torch.zeros(4))
         self.function = forward
 
@@ -60,6 +60,16 @@ def counted(model, x):
     return model.linear(x) * model.calls
 
 
+def counted_in_dict(model, x):
+    model.state["calls"] += 1
+    return model.linear(x) * model.state["calls"]
+
+
+def seeded(model, x):
+    torch.manual_seed(0)
+    return model.linear(x + torch.randn_like(x))
+
+
 def counted_below(model, x):
     model.linear.calls = getattr(model.linear, "calls", 0) + 1
     return model.linear(x)
@@ -88,12 +98,14 @@ class Effects(exported.Exported):
              lambda model, x: model.linear(x) * (2 if torch.distributed.is_initialized() else 1)),
             ("random numbers by random,", lambda model, x: model.linear(x) * random.random()),
             (r"changes attribute 'calls' of the model \(0, then 1\)", counted),
+            (r"changes attribute 'state' of the model \(\[0, 'train'\], then \[1, 'train'\]\)", counted_in_dict),
+            (r"sets the state of torch's random numbers[^\n]*\n  at .*effects_test.py", seeded),
         ):  # fmt: skip
             with self.subTest(text):
                 model = Model(forward)
                 self.expect_refusal(text, model)
                 self.assertTrue(model.linear.weight.requires_grad)
-                self.assertEqual(model.calls, 0)
+                self.assertEqual((model.calls, model.state), (0, {"calls": 0, "mode": "train"}))
         # The patches are gone.
         x = torch.ones(1, requires_grad=True)
         x.register_hook(lambda gradient: gradient * 2)
@@ -107,6 +119,10 @@ class Effects(exported.Exported):
         handle = model.linear.register_full_backward_hook(lambda *arguments: None)
         self.expect_refusal("module 'linear' has hooks of its backward", model)
         handle.remove()
+        for register in (model.linear.weight.register_hook, model.linear.weight.register_post_accumulate_grad_hook):
+            handle = register(lambda *arguments: None)
+            self.expect_refusal("parameter 'linear.weight' has hooks of its gradient", model)
+            handle.remove()
         self.export(model)
         model.norm = nn.SyncBatchNorm(4)
         self.path.unlink()
@@ -116,6 +132,14 @@ class Effects(exported.Exported):
         self.path.unlink()
         for wrapper, name in ((nn.DataParallel, ".module"), (torch.compile, "._orig_mod")):
             self.expect_refusal(f"wrapped in .*: hand over its {name}", wrapper(model))
+
+    def test_constants_refused(self):
+        """A parameter of the loss would be a constant."""
+        model, scale = Model(lambda model, x: model.linear(x)), nn.Parameter(torch.ones(4))
+        scaled = lambda model, x: (model.linear(x) * scale).sum()
+        self.expect_refusal(r"a tensor \[4\] .* that requires a gradient and is no parameter", model, method=scaled)
+        scale.requires_grad_(False)
+        self.export(model, method=scaled)
 
     def test_optimizers_refused(self):
         model = Model(lambda model, x: model.linear(x))

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import random
 import sys
+import types
 
 import torch
 from torch._dynamo import OptimizedModule
@@ -37,6 +38,13 @@ def check_modules(model):
             raise ExportError(f"the model is wrapped in {kind.__name__}: hand over its .{name}")
     if any(hasattr(parameter, "device_mesh") for parameter in model.parameters()):
         raise ExportError("parameters of the model are sharded: export it before fully_shard")
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise ExportError(
+                f"parameter '{name}' has hooks of its gradient, which a compiled step does not run: remove them before the "
+                "export. A mask of the gradient can be written into the forward, w * mask + (w * (1 - mask)).detach(), or "
+                "the optimizer leaves frozen parameters out"
+            )
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
             raise ExportError(
@@ -86,14 +94,19 @@ def _is_called_by_torch():
     return checks.is_tracing(sys._getframe(2).f_code.co_filename)
 
 
-def _refusing_is_initialized(original):
-    def is_initialized():
-        if _is_called_by_torch():
-            return original()
-        _refuse("the forward asks whether torch.distributed is initialized, which it is not during the export",
-                "decide that before the export; a step has no collectives but those of FSDP2")  # fmt: skip
+def _refusing(original, what, remedy):
+    """The function, which only torch may call."""
 
-    return is_initialized
+    def call(*arguments, **named):
+        if not _is_called_by_torch():
+            _refuse(what, remedy)
+        return original(*arguments, **named)
+
+    return call
+
+
+_SEEDS = ("the forward sets the state of torch's random numbers, so that they would be the same in each step",
+          "draw without it: a step's random numbers follow from its --seed; or make the numbers a buffer")  # fmt: skip
 
 
 def _data():
@@ -166,7 +179,12 @@ def seen(recorder):
              _refusing_derivatives(recorder, torch.autograd._engine_run_backward)),
             (eager_transforms, "_jvp_with_argnums",
              _refusing_derivatives(recorder, eager_transforms._jvp_with_argnums)),
-            (torch.distributed, "is_initialized", _refusing_is_initialized(torch.distributed.is_initialized)),
+            (torch.distributed, "is_initialized", _refusing(
+                torch.distributed.is_initialized,
+                "the forward asks whether torch.distributed is initialized, which it is not during the export",
+                "decide that before the export; a step has no collectives but those of FSDP2")),
+            (torch, "manual_seed", _refusing(torch.manual_seed, *_SEEDS)),
+            (torch, "set_rng_state", _refusing(torch.set_rng_state, *_SEEDS)),
             (torch.Tensor, "data", _data()),
             (torch.Tensor, "requires_grad", requires_grad),
             (torch.Tensor, "requires_grad_", requires_grad_),
@@ -178,16 +196,49 @@ def seen(recorder):
         yield
 
 
-def _numbers(module):
-    return {name: value for name, value in vars(module).items() if isinstance(value, (bool, int, float))}
+#: Attributes that every module has: its parameters, submodules, hooks.
+_OWN = vars(torch.nn.Module()).keys() - {"training"}
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _contents(value):
+    """A copy of a list, dict or namespace, whose containers are copies and whose other values are not."""
+    if isinstance(value, types.SimpleNamespace):
+        value = vars(value)
+    return pytree.tree_map(lambda leaf: leaf, value)
+
+
+def _fill(value, contents):
+    """Gives a list, dict or namespace these contents."""
+    if isinstance(value, list):
+        value[:] = contents
+    elif isinstance(value, (dict, types.SimpleNamespace)):
+        held = value if isinstance(value, dict) else vars(value)
+        held.clear()
+        held.update(contents)
+
+
+class _Attributes:
+    """Numbers and words in the attributes of a module, alone or in lists, tuples, dicts and simple namespaces."""
+
+    def __init__(self, module):
+        kinds = (*_PLAIN, list, tuple, dict, types.SimpleNamespace)
+        held = {name: value for name, value in vars(module).items() if name not in _OWN and isinstance(value, kinds)}
+        self.copies = {name: (value, _contents(value)) for name, value in held.items()}
+        self.plain = {name: [leaf for leaf in pytree.tree_leaves(contents) if isinstance(leaf, _PLAIN)]
+                      for name, (_, contents) in self.copies.items()}  # fmt: skip
+
+    def restore(self, module):
+        for name, (value, contents) in self.copies.items():
+            _fill(value, contents)
+            vars(module)[name] = value
 
 
 def _tensors(module):
     """Tensors in attributes, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
     kinds = (torch.Tensor, list, tuple, dict)
     return {name: [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-            for name, value in vars(module).items()
-            if isinstance(value, kinds) and name not in ("_parameters", "_buffers")}  # fmt: skip
+            for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}  # fmt: skip
 
 
 def _memory(tensor):
@@ -195,11 +246,10 @@ def _memory(tensor):
 
 
 class _State:
-    """State of Python that a forward may change: numbers and tensors in attributes of modules, and generators of random
-    numbers."""
+    """State of Python that a forward may change: attributes of modules, and generators of random numbers."""
 
     def __init__(self, model):
-        self.numbers = {name: _numbers(module) for name, module in model.named_modules()}
+        self.attributes = {name: _Attributes(module) for name, module in model.named_modules()}
         self.tensors = {name: _tensors(module) for name, module in model.named_modules()}
         self.generators = {"random": random.getstate()}
         if "numpy" in sys.modules:
@@ -211,9 +261,10 @@ class _State:
 
     def changed(self, later):
         """Lists the changed attributes as (module, attribute, value before, value after)."""
-        return [(name, key, value, later.numbers[name].get(key))
-                for name, numbers in self.numbers.items() if name in later.numbers
-                for key, value in numbers.items() if later.numbers[name].get(key) != value]  # fmt: skip
+        return [(name, key, old, later.attributes[name].plain[key])
+                for name, attributes in self.attributes.items() if name in later.attributes
+                for key, old in attributes.plain.items()
+                if later.attributes[name].plain.get(key, old) != old]  # fmt: skip
 
     def carried(self, later, program):
         """Lists the attributes, as (module, attribute), whose tensors the program reads and the forward replaces."""
@@ -226,7 +277,8 @@ class _State:
 
     def restore(self, model):
         for name, module in model.named_modules():
-            vars(module).update(self.numbers.get(name, {}))
+            if name in self.attributes:
+                self.attributes[name].restore(module)
 
 
 @contextlib.contextmanager
@@ -282,7 +334,8 @@ def repeated(model, export, quiet):
             "or make them an input"
         )
     if changed and _text(program) != _text(again):
-        name, key, old, new = changed[0]
+        name, key, *states = changed[0]
+        old, new = (state[0] if len(state) == 1 else state for state in states)
         raise ExportError(
             f"the forward changes attribute '{key}' of {_place(name)} ({old}, then {new}) "
             "and computes something else then, which a step would not: make it a buffer, or an input"

@@ -1,6 +1,7 @@
 """From a module and a batch to a .pt2 file and the initial weights beside it."""
 
 import contextlib
+import gc
 import io
 import json
 import pathlib
@@ -144,6 +145,22 @@ def _check_buffers(model):
             )
 
 
+def _check_constants(program):
+    """Refuses constants that are memory of a tensor which requires a gradient: a parameter of the loss, for example, or
+    what another forward has left. torch.export detaches constants, so these tensors are found among all that exist."""
+    names = {value.untyped_storage()._cdata: name
+             for name, value in program.constants.items() if isinstance(value, torch.Tensor)}  # fmt: skip
+    for value in gc.get_objects() if names else []:
+        if issubclass(type(value), torch.Tensor) and value.requires_grad:
+            name = names.get(value.untyped_storage()._cdata)
+            if name is not None:
+                raise ExportError(
+                    f"the step uses a tensor {list(value.shape)} ('{name}' in torch.export's program) that requires a "
+                    "gradient and is no parameter of the model: it would be a constant. Make it a parameter, with the "
+                    "loss as a submodule that the model's forward calls; or detach it"
+                )
+
+
 def _facts(model, optimizer):
     facts = {"aliases": _aliases(model)}
     if optimizer is not None:
@@ -229,6 +246,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         step = stack.enter_context(running_as_step(model, batch, loss, mixed, method))
         program = tracing.run_export(step, batch, quiet)
     tracing.check_operators(program)
+    _check_constants(program)
     facts["inputs"] = _input_names(program, batch)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
