@@ -20,10 +20,6 @@ static std::vector<int64_t> findSlack(const Problem &problem) {
   return slack;
 }
 
-static bool servedByCopy(const Problem &problem, int32_t previous, const Use &use) {
-  return previous >= 0 && problem.groups[use.group].keep == KeepRule::Always;
-}
-
 static double shareOf(double part, double whole) { return whole > 0 ? part / whole : 1; }
 
 static CostShares sharesOf(const CollectiveCost &cost, const CollectiveCost &dearest) {
@@ -60,18 +56,18 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
   };
   for (uint32_t u = 0; u < problem.uses.size(); ++u) { // by first operation
     const Use &use = problem.uses[u];
-    if (servedByCopy(problem, previous[u], use))
+    const Group &group = problem.groupOfUse(u);
+    const KeepRule rule = keepRuleOf(problem, u, previous[u]);
+    if (rule == KeepRule::Always)
       continue;
     GatherWindow window;
     window.use = u;
-    window.sizeBytes = problem.groups[use.group].gatheredBytes;
+    window.sizeBytes = group.gatheredBytes;
     window.first = use.first;
     window.keptFrom = previous[u] < 0 ? 0 : problem.uses[previous[u]].last + 1;
     window.gate = findFitting(window.keptFrom, use.first, window.sizeBytes);
-    window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
-                      window.gate == window.keptFrom;
-    const Group &group = problem.groups[use.group];
-    window.cost = window.leastCost = problem.meshOf(group).leastGatherCost();
+    window.keepable = rule == KeepRule::Free && window.gate == window.keptFrom;
+    window.cost = window.leastCost = problem.meshOfUse(u).leastGatherCost();
     if (mayChunk(problem, u, previous[u]) &&
         findFitting(window.keptFrom, use.first, group.chunk->bytes) == window.keptFrom) {
       window.chunk = group.chunk;

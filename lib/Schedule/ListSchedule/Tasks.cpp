@@ -45,11 +45,9 @@ bool fsdp::schedule::isComplete(const TaskContext &context, const Decisions &dec
     for (uint32_t use : bucket.uses)
       if (use >= isServed.size() || isServed[use]++)
         return false;
-  for (size_t i = 0; i < isServed.size(); ++i) {
-    KeepRule rule = problem.groups[problem.uses[i].group].keep;
-    bool canKeep = context.previousUses[i] >= 0 && rule != KeepRule::Never;
-    bool mustKeep = context.previousUses[i] >= 0 && rule == KeepRule::Always;
-    if (!isServed[i] || (decisions.kept[i] ? !canKeep : mustKeep))
+  for (uint32_t i = 0; i < isServed.size(); ++i) {
+    KeepRule refused = decisions.kept[i] ? KeepRule::Never : KeepRule::Always;
+    if (!isServed[i] || keepRuleOf(problem, i, context.previousUses[i]) == refused)
       return false;
   }
   if (!decisions.reductionGates.empty() &&
@@ -75,7 +73,7 @@ static GatherTask makeGatherTask(const TaskContext &context, const std::vector<u
   for (uint32_t use : task.uses) {
     if (int32_t previous = context.previousUses[use]; previous >= 0)
       task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
-    task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+    task.bytes += problem.groupOfUse(use).gatheredBytes;
   }
   const uint32_t use = task.uses.front(); // all uses have one mesh; all or none are from chunks
   const bool isChunked = !context.chunked.empty() && context.chunked[use];
@@ -237,21 +235,20 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
     split(
         bucket.uses, mostBytes,
         [&](uint32_t use) {
-          return std::pair(problem.groups[problem.uses[use].group].mesh,
+          return std::pair(problem.groupOfUse(use).mesh,
                            !decisions.chunked.empty() && decisions.chunked[use]);
         },
-        [&](uint32_t use) { return problem.groups[problem.uses[use].group].gatheredBytes; },
+        [&](uint32_t use) { return problem.groupOfUse(use).gatheredBytes; },
         [&](const std::vector<uint32_t> &uses) {
           GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, uses, bucket));
           isPossible &= task.earliest <= task.first;
           begins[task.first] += task.bytes;
           for (uint32_t use : task.uses)
-            tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+            tasks.changes[ends[use] + 1] -= problem.groupOfUse(use).gatheredBytes;
         });
   for (const std::vector<uint32_t> &bucket : decisions.reductions)
     split(
-        bucket, mostBytes,
-        [&](uint32_t index) { return problem.groups[problem.reductions[index].group].mesh; },
+        bucket, mostBytes, [&](uint32_t index) { return problem.groupOfReduction(index).mesh; },
         [&](uint32_t index) { return problem.reductions[index].inputBytes; },
         [&](const std::vector<uint32_t> &members) {
           ReductionTask &task =

@@ -14,7 +14,7 @@ std::vector<Operation> fsdp::schedule::addChunks(const Problem &problem,
   for (size_t use = 0; use < chunked.size(); ++use) {
     if (!chunked[use])
       continue;
-    const Chunk &chunk = *problem.groups[problem.uses[use].group].chunk;
+    const Chunk &chunk = *problem.groupOfUse(use).chunk;
     uint32_t made = problem.uses[previousUses[use]].last;
     operations[made].durationNs += chunk.copyNs;
     changes[made] += chunk.bytes;
@@ -65,7 +65,7 @@ static void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&a
   std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
   for (const GatherBucket &bucket : plan.gathers)
     for (uint32_t use : bucket.uses)
-      changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+      changes[ends[use] + 1] -= problem.groupOfUse(use).gatheredBytes;
   for (const ReductionBucket &bucket : plan.reductions)
     for (uint32_t index : bucket.reductions) {
       const Reduction &reduction = problem.reductions[index];
@@ -92,7 +92,7 @@ static void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&a
     }
     for (; gather != plan.gathers.end() && gather->launch == i; ++gather)
       for (uint32_t use : gather->uses)
-        held += problem.groups[problem.uses[use].group].gatheredBytes;
+        held += problem.groupOfUse(use).gatheredBytes;
     atOperation(held + operations[i].liveBytes, i);
   }
 }

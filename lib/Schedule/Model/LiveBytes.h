@@ -12,9 +12,14 @@
 
 namespace fsdp::schedule {
 
-/// Whether a use may be gathered from chunks. `previous` is the group's previous use; -1: none.
+/// Whether a use may or must read the copy of the group's previous use, `previous`; -1: there is
+/// none.
+inline KeepRule keepRuleOf(const Problem &problem, uint32_t use, int32_t previous) {
+  return previous < 0 ? KeepRule::Never : problem.groupOfUse(use).keep;
+}
+/// Whether a use may be gathered from chunks.
 inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
-  const Group &group = problem.groups[problem.uses[use].group];
+  const Group &group = problem.groupOfUse(use);
   return previous >= 0 && group.chunk && group.keep != KeepRule::Always;
 }
 

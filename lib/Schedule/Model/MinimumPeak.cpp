@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LiveBytes.h"
 #include "fsdp/Schedule/LeaveRoom.h"
 
 #include <algorithm>
@@ -39,14 +40,14 @@ static Floor findFloor(const Problem &problem) {
   size_t n = problem.operations.size();
   Changes atOperations(n + 1), atPositions(n + 1);
   std::vector<int32_t> previous = problem.previousUses();
-  for (size_t i = 0; i < problem.uses.size(); ++i) {
+  for (uint32_t i = 0; i < problem.uses.size(); ++i) {
     const Use &use = problem.uses[i];
-    const Group &group = problem.groups[use.group];
+    const int64_t bytes = problem.groupOfUse(i).gatheredBytes;
     uint32_t first = use.first, firstPosition = use.first + 1;
-    if (previous[i] >= 0 && group.keep == KeepRule::Always)
+    if (keepRuleOf(problem, i, previous[i]) == KeepRule::Always)
       first = firstPosition = problem.uses[previous[i]].last + 1;
-    add(atOperations, first, use.last + 1, group.gatheredBytes);
-    add(atPositions, firstPosition, use.last + 1, group.gatheredBytes);
+    add(atOperations, first, use.last + 1, bytes);
+    add(atPositions, firstPosition, use.last + 1, bytes);
   }
   Floor floor;
   floor.operationBytes.resize(n);

@@ -224,7 +224,7 @@ static CollectiveDuration durationOf(std::span<const uint32_t> bucket, bool coal
 CollectiveDuration Problem::ofGather(std::span<const uint32_t> bucket,
                                      std::span<const uint8_t> chunked, bool byCopyEngine) const {
   return durationOf(
-      bucket, coalesces, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
+      bucket, coalesces, [&](uint32_t use) { return groupOfUse(use).gatheredBytes; },
       [&](uint32_t use) -> const CollectiveCost & {
         return gatherCostOf(use, !chunked.empty() && chunked[use], byCopyEngine);
       });

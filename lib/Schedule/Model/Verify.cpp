@@ -28,12 +28,11 @@ private:
   Moments findMoments() const;
   std::vector<uint32_t> findLastReaders() const;
   std::string nameUse(uint32_t use) const {
-    return "use " + std::to_string(use) + " of group '" +
-           problem.groups[problem.uses[use].group].name + "'";
+    return "use " + std::to_string(use) + " of group '" + problem.groupOfUse(use).name + "'";
   }
   std::string nameReduction(uint32_t reduction) const {
     return "reduction " + std::to_string(reduction) + " of group '" +
-           problem.groups[problem.reductions[reduction].group].name + "'";
+           problem.groupOfReduction(reduction).name + "'";
   }
 
   const Problem &problem;
@@ -54,7 +53,7 @@ Wrong Verifier::checkKept() const {
     return "the plan says of " + std::to_string(plan.kept.size()) +
            " uses whether they are kept, the problem has " + std::to_string(problem.uses.size());
   for (uint32_t use = 0; use < plan.kept.size(); ++use) {
-    KeepRule rule = problem.groups[problem.uses[use].group].keep;
+    KeepRule rule = problem.groupOfUse(use).keep;
     bool hasPrevious = previousUses[use] >= 0;
     if (plan.kept[use] && !hasPrevious)
       return nameUse(use) + " is kept, although it is the first of its group";
@@ -76,7 +75,7 @@ Wrong Verifier::checkChunked() const {
   for (uint32_t use = 0; use < plan.chunked.size(); ++use) {
     if (!plan.chunked[use])
       continue;
-    const Group &group = problem.groups[problem.uses[use].group];
+    const Group &group = problem.groupOfUse(use);
     if (plan.kept[use])
       return nameUse(use) + " is kept and gathered from chunks";
     if (previousUses[use] < 0)
@@ -94,7 +93,7 @@ Wrong Verifier::checkChunked() const {
 Wrong Verifier::checkTransports() const {
   for (uint32_t index = 0; index < plan.gathers.size(); ++index)
     for (uint32_t use : plan.gathers[index].uses) {
-      const Mesh &mesh = problem.meshes[problem.groups[problem.uses[use].group].mesh];
+      const Mesh &mesh = problem.meshOfUse(use);
       const bool isWhole = !plan.isChunked(use), byCopyEngine = plan.gathers[index].byCopyEngine;
       if (byCopyEngine && !(isWhole && mesh.copyEngineCost))
         return nameUse(use) + " is gathered by copy engines, which it may not be";
@@ -269,12 +268,12 @@ Wrong Verifier::checkMemory() const {
   for (const GatherBucket &bucket : plan.gathers)
     for (uint32_t use : bucket.uses)
       moments.addBuffer(moments.ofOperation(bucket.launch), moments.begin[lastReaders[use] + 1],
-                        problem.groups[problem.uses[use].group].gatheredBytes);
+                        problem.groupOfUse(use).gatheredBytes);
   for (uint32_t use = 0; use < plan.chunked.size(); ++use)
     if (plan.chunked[use])
       moments.addBuffer(moments.ofOperation(problem.uses[previousUses[use]].last),
                         moments.begin[problem.uses[use].first + 1],
-                        problem.groups[problem.uses[use].group].chunk->bytes);
+                        problem.groupOfUse(use).chunk->bytes);
   for (size_t index = 0; index < plan.reductions.size(); ++index) {
     const ReductionBucket &bucket = plan.reductions[index];
     uint32_t launch = moments.ofReduction[index];

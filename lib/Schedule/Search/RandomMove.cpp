@@ -29,7 +29,7 @@ void RandomMove::gatherWhole(uint32_t use) {
 
 /// Gathers the use from chunks if its group has chunks and the chunk fits into memory.
 bool RandomMove::gatherFromChunks(uint32_t use) {
-  if (!space.problem.groups[space.problem.uses[use].group].chunk ||
+  if (!space.problem.groupOfUse(use).chunk ||
       !MemoryProfile(space, next.kept, next.chunked).fitsChunk(use))
     return false;
   next.chunked.resize(space.problem.uses.size());

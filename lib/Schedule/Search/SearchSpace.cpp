@@ -13,12 +13,9 @@ SearchSpace::SearchSpace(const Problem &problem)
   size_t numOperations = problem.operations.size();
   alwaysKept.resize(problem.uses.size());
   for (uint32_t use = 0; use < problem.uses.size(); ++use) {
-    KeepRule rule = problem.groups[problem.uses[use].group].keep;
-    if (previousUse[use] < 0)
-      continue;
-    if (rule == KeepRule::Always)
-      alwaysKept[use] = 1;
-    else if (rule == KeepRule::Free)
+    KeepRule rule = keepRuleOf(problem, use, previousUse[use]);
+    alwaysKept[use] = rule == KeepRule::Always;
+    if (rule == KeepRule::Free)
       mayKeep.push_back(use);
     if (fsdp::schedule::mayChunk(problem, use, previousUse[use]))
       mayChunk.push_back(use);

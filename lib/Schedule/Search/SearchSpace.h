@@ -25,12 +25,8 @@ struct SearchSpace {
   std::vector<int64_t> segmentBytes; // by segment: the most unavoidable bytes of its operations
   std::vector<uint32_t> events;      // positions at which segments begin, ascending
 
-  int64_t bytesOf(uint32_t use) const {
-    return problem.groups[problem.uses[use].group].gatheredBytes;
-  }
-  const Chunk &chunkOf(uint32_t use) const {
-    return *problem.groups[problem.uses[use].group].chunk;
-  }
+  int64_t bytesOf(uint32_t use) const { return problem.groupOfUse(use).gatheredBytes; }
+  const Chunk &chunkOf(uint32_t use) const { return *problem.groupOfUse(use).chunk; }
   uint32_t firstOf(uint32_t use) const { return problem.uses[use].first; }
   /// The position at which the copy of the previous use is released if it is not kept.
   uint32_t gapBegin(uint32_t use) const { return problem.uses[size_t(previousUse[use])].last + 1; }
