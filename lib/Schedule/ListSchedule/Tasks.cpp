@@ -15,8 +15,7 @@ TaskContext::TaskContext(const Problem &given, const std::vector<uint8_t> &chunk
     : chunked(chunked),
       changed(chunked.empty() ? std::nullopt : std::optional(withChunks(given, chunked))),
       problem(changed ? *changed : given), previousUses(problem.previousUses()),
-      nextUses(problem.nextUses()), reductionChanges(problem.operations.size() + 1),
-      beginNs(problem.reachedNs()) {
+      reductionChanges(problem.operations.size() + 1), beginNs(problem.reachedNs()) {
   for (const Reduction &reduction : problem.reductions) {
     reductionChanges[reduction.ready] += reduction.inputBytes;
     reductionChanges[reduction.update + 1] -= reduction.outputBytes;
@@ -227,7 +226,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   int64_t prefetchCapBytes =
       std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
   tasks.changes = context.reductionChanges;
-  std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
+  std::vector<uint32_t> ends = findCopyEnds(problem, context.previousUses, decisions.kept);
   std::vector<int64_t> begins(problem.operations.size());
   const int64_t mostBytes = maxBucketBytes.value_or(kUnlimited);
   bool isPossible = true;

@@ -24,16 +24,14 @@ inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
 }
 
 /// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Durations
-/// include the time to make chunks, and bytes include chunks. O(n).
-std::vector<Operation> addChunks(const Problem &problem, const std::vector<int32_t> &previousUses,
-                                 std::span<const uint8_t> chunked);
-
-/// The problem with these operations. Empty `chunked`: the problem unchanged.
+/// include the time to make chunks, and bytes include chunks. Empty `chunked`: no use is. O(n).
+std::vector<Operation> addChunks(const Problem &problem, std::span<const uint8_t> chunked);
+/// The problem with these operations.
 Problem withChunks(const Problem &problem, std::span<const uint8_t> chunked);
 
 /// By use: the last operation that reads the use's gathered copy. The uses in `kept` read the copy
 /// of the group's previous use.
-std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &nextUses,
+std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &previousUses,
                                    const std::vector<uint8_t> &kept);
 
 /// Moves each wait for a reduction towards the launch of the next reduction or its own update,

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <map>
 
 using namespace fsdp::schedule;
 
@@ -77,35 +78,30 @@ static std::optional<Problem::MinimumPeak> findPeak(const Problem &problem, cons
                                                     int64_t cap) {
   Problem::MinimumPeak peak;
   auto reach = [&](int64_t bytes, uint32_t operation) {
-    if (bytes > peak.bytes)
+    if (bytes > peak.bytes && bytes <= cap)
       peak = {bytes, operation};
     return bytes <= cap;
   };
-  std::vector<const Reduction *> pending; // a heap: least output first
-  auto later = [](const Reduction *a, const Reduction *b) {
-    return a->outputBytes > b->outputBytes;
-  };
+  std::multimap<int64_t, const Reduction *> pending; // least output first
   size_t next = 0;
   int64_t held = 0; // inputs of pending reductions, shards of finished reductions
   std::vector<int64_t> updated(problem.operations.size() + 1);
   for (uint32_t i = 0; i < problem.operations.size(); ++i) {
     held -= updated[i];
     for (; next < problem.reductions.size() && problem.reductions[next].ready == i; ++next) {
-      pending.push_back(&problem.reductions[next]);
-      held += pending.back()->inputBytes;
-      std::push_heap(pending.begin(), pending.end(), later);
+      const Reduction &reduction = problem.reductions[next];
+      pending.emplace(reduction.outputBytes, &reduction);
+      held += reduction.inputBytes;
     }
     while (!pending.empty()) {
-      const Reduction &reduction = *pending.front();
-      if (floor.positionBytes[i] + held + reduction.outputBytes > cap)
+      const Reduction &reduction = *pending.begin()->second;
+      if (!reach(floor.positionBytes[i] + held + reduction.outputBytes, i))
         break;
-      reach(floor.positionBytes[i] + held + reduction.outputBytes, i);
       held += reduction.outputBytes - reduction.inputBytes;
       updated[reduction.update + 1] += reduction.outputBytes;
-      std::pop_heap(pending.begin(), pending.end(), later);
-      pending.pop_back();
+      pending.erase(pending.begin());
     }
-    for (const Reduction *reduction : pending)
+    for (auto [outputBytes, reduction] : pending)
       if (reduction->update == i)
         return std::nullopt;
     if (!reach(floor.operationBytes[i] + held, i))

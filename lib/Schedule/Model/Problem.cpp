@@ -183,8 +183,7 @@ std::vector<double> Problem::reachedNs() const {
 }
 
 bool Problem::hasReplicas() const {
-  return std::any_of(meshes.begin(), meshes.end(),
-                     [](const Mesh &mesh) { return mesh.acrossCost.has_value(); });
+  return std::ranges::any_of(meshes, [](const Mesh &mesh) { return mesh.acrossCost.has_value(); });
 }
 
 CollectiveCost Mesh::leastGatherCost() const {
@@ -195,8 +194,8 @@ CollectiveCost Mesh::leastGatherCost() const {
 }
 
 bool Problem::hasTransports() const {
-  return std::any_of(meshes.begin(), meshes.end(),
-                     [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
+  return std::ranges::any_of(
+      meshes, [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
 }
 
 /// Members may have different costs: the bucket may not be split by cost yet.
@@ -256,11 +255,10 @@ std::vector<int32_t> Problem::previousUses() const {
 }
 
 std::vector<int32_t> Problem::nextUses() const {
-  std::vector<int32_t> next(uses.size(), -1), latest(groups.size(), -1);
-  for (size_t i = uses.size(); i-- > 0;) {
-    next[i] = latest[uses[i].group];
-    latest[uses[i].group] = int32_t(i);
-  }
+  std::vector<int32_t> previous = previousUses(), next(uses.size(), -1);
+  for (size_t i = 0; i < uses.size(); ++i)
+    if (previous[i] >= 0)
+      next[previous[i]] = int32_t(i);
   return next;
 }
 

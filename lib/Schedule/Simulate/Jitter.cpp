@@ -147,19 +147,15 @@ class PlanDurations {
 public:
   PlanDurations(const Problem &problem, const Plan &plan, const JitteredDurations &drawn)
       : drawn(drawn), nominal{problem, plan.chunked} {
-    if (plan.chunked.empty())
-      return;
-    std::vector<Operation> operations = addChunks(problem, problem.previousUses(), plan.chunked);
+    std::vector<Operation> operations = addChunks(problem, plan.chunked);
     copyNs.resize(operations.size() + 1);
     for (size_t i = 0; i < operations.size(); ++i)
       copyNs[i + 1] = copyNs[i] + operations[i].durationNs - problem.operations[i].durationNs;
   }
 
   double ofOperations(uint32_t first, uint32_t end) const {
-    double ns = drawn.ofOperations(first, end);
-    return copyNs.empty() ? ns : ns + copyNs[end] - copyNs[first];
+    return drawn.ofOperations(first, end) + copyNs[end] - copyNs[first];
   }
-  double ofOperation(uint32_t index) const { return ofOperations(index, index + 1); }
   CollectiveDuration ofGathers(const GatherBucket &bucket) const {
     return scale(nominal.ofGathers(bucket), drawn.ofGathers(bucket));
   }
@@ -177,7 +173,7 @@ private:
 
   const JitteredDurations &drawn;
   const NominalDurations nominal;
-  std::vector<double> copyNs; // by position: time to make chunks so far; empty: no chunks
+  std::vector<double> copyNs; // by position: time to make chunks so far
 };
 
 } // namespace
