@@ -12,14 +12,6 @@ using namespace fsdp::schedule;
 /// More than any sum of sizes, and small enough that sums do not overflow.
 constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
 
-static std::vector<int64_t> findSlack(const Problem &problem) {
-  std::vector<int64_t> slack = problem.unavoidableBytes();
-  int64_t capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes);
-  for (int64_t &bytes : slack)
-    bytes = capBytes - bytes;
-  return slack;
-}
-
 static double shareOf(double part, double whole) { return whole > 0 ? part / whole : 1; }
 
 static CostShares sharesOf(const CollectiveCost &cost, const CollectiveCost &dearest) {
@@ -85,16 +77,12 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
 static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
                                                          const std::vector<int64_t> &slack,
                                                          const CollectiveWindows &dearest) {
-  std::vector<ReductionWindow> windows(problem.reductions.size());
-  for (size_t r = 0; r < windows.size(); ++r) {
+  std::vector<ReductionWindow> windows;
+  for (uint32_t r = 0; r < problem.reductions.size(); ++r) {
     const Reduction &reduction = problem.reductions[r];
-    ReductionWindow &window = windows[r];
-    window.ready = reduction.ready;
-    window.update = reduction.update;
-    window.inputBytes = reduction.inputBytes;
-    window.outputBytes = reduction.outputBytes;
+    ReductionWindow window{reduction};
     window.excessBytes = reduction.inputBytes - reduction.outputBytes;
-    const Mesh &mesh = problem.meshOfReduction(uint32_t(r));
+    const Mesh &mesh = problem.meshOfReduction(r);
     window.cost = mesh.reduceCost;
     window.shares = sharesOf(window.cost, dearest.reduceCost);
     if ((window.acrossCost = mesh.acrossCost))
@@ -103,8 +91,9 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
     while (window.deadline < reduction.update && slack[window.deadline] >= window.excessBytes)
       ++window.deadline;
     // A merged reduction is launched when the next reduction is ready, or later.
-    window.mergeable = problem.coalesces && r + 1 < windows.size() &&
+    window.mergeable = problem.coalesces && r + 1 < problem.reductions.size() &&
                        window.deadline >= problem.reductions[r + 1].ready;
+    windows.push_back(window);
   }
   return windows;
 }
@@ -113,7 +102,8 @@ CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) 
   std::vector<int32_t> previous = problem.previousUses();
   CollectiveWindows windows;
   findDearest(problem, windows);
-  windows.slackBytes = findSlack(problem);
+  for (int64_t bytes : problem.unavoidableBytes())
+    windows.slackBytes.push_back(problem.memoryCapBytes.value_or(kUnlimitedBytes) - bytes);
   windows.gathers = findGatherWindows(problem, previous, windows.slackBytes, windows.gatherCost);
   windows.reductions = findReductionWindows(problem, windows.slackBytes, windows);
   return windows;
