@@ -22,42 +22,30 @@ TaskContext::TaskContext(const Problem &given, const std::vector<uint8_t> &chunk
   }
 }
 
-static bool mayChunkAll(const TaskContext &context, const Decisions &decisions) {
-  const std::vector<uint8_t> &chunked = decisions.chunked;
-  if (chunked.empty())
-    return true;
-  if (chunked.size() != context.problem.uses.size() || decisions.kept.size() != chunked.size())
-    return false;
-  for (uint32_t use = 0; use < chunked.size(); ++use)
-    if (chunked[use] &&
-        (decisions.kept[use] || !mayChunk(context.problem, use, context.previousUses[use])))
-      return false;
-  return true;
-}
-
 bool fsdp::schedule::isComplete(const TaskContext &context, const Decisions &decisions) {
   const Problem &problem = context.problem;
-  if (decisions.kept.size() != problem.uses.size() || !mayChunkAll(context, decisions))
+  const std::vector<uint8_t> &kept = decisions.kept, &chunked = decisions.chunked;
+  const size_t numUses = problem.uses.size(), numReductions = problem.reductions.size();
+  if (kept.size() != numUses || (!chunked.empty() && chunked.size() != numUses) ||
+      (!decisions.reductionGates.empty() && decisions.reductionGates.size() != numReductions))
     return false;
-  std::vector<uint8_t> isServed = decisions.kept;
+  std::vector<uint8_t> isServed = kept, isReduced(numReductions);
   for (const Decisions::Gathers &bucket : decisions.gathers)
     for (uint32_t use : bucket.uses)
-      if (use >= isServed.size() || isServed[use]++)
+      if (use >= numUses || isServed[use]++)
         return false;
-  for (uint32_t i = 0; i < isServed.size(); ++i) {
-    KeepRule refused = decisions.kept[i] ? KeepRule::Never : KeepRule::Always;
-    if (!isServed[i] || keepRuleOf(problem, i, context.previousUses[i]) == refused)
-      return false;
-  }
-  if (!decisions.reductionGates.empty() &&
-      decisions.reductionGates.size() != problem.reductions.size())
-    return false;
-  std::vector<uint8_t> isReduced(problem.reductions.size());
   for (const std::vector<uint32_t> &bucket : decisions.reductions)
     for (uint32_t reduction : bucket)
-      if (reduction >= isReduced.size() || isReduced[reduction]++)
+      if (reduction >= numReductions || isReduced[reduction]++)
         return false;
-  return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
+  for (uint32_t i = 0; i < numUses; ++i) {
+    const int32_t previous = context.previousUses[i];
+    if (keepRuleOf(problem, i, previous) == (kept[i] ? KeepRule::Never : KeepRule::Always))
+      return false;
+    if (!chunked.empty() && chunked[i] && (kept[i] || !mayChunk(problem, i, previous)))
+      return false;
+  }
+  return std::ranges::count(isServed, 0) == 0 && std::ranges::count(isReduced, 0) == 0;
 }
 
 /// One launch for `uses`, which are members of the bucket.
@@ -66,7 +54,7 @@ static GatherTask makeGatherTask(const TaskContext &context, const std::vector<u
   const Problem &problem = context.problem;
   GatherTask task;
   task.uses = uses;
-  std::sort(task.uses.begin(), task.uses.end());
+  std::ranges::sort(task.uses);
   task.first = problem.uses[task.uses.front()].first;
   task.earliest = std::min(bucket.gate, task.first);
   for (uint32_t use : task.uses) {
@@ -85,7 +73,7 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
                                        const std::vector<uint32_t> &bucket) {
   ReductionTask task;
   task.reductions = bucket;
-  std::sort(task.reductions.begin(), task.reductions.end());
+  std::ranges::sort(task.reductions);
   task.update = UINT32_MAX;
   for (uint32_t index : task.reductions) {
     const Reduction &reduction = problem.reductions[index];
@@ -157,8 +145,8 @@ bool LeastMemoryWalk::advanceReductions() {
   launchPeak = 0;
   while (std::erase_if(pending, [&](uint32_t index) { return launchIfRoom(index); })) {
   }
-  return std::none_of(pending.begin(), pending.end(),
-                      [&](uint32_t index) { return tasks.reductions[index].update == position; });
+  return std::ranges::none_of(
+      pending, [&](uint32_t index) { return tasks.reductions[index].update == position; });
 }
 
 bool LeastMemoryWalk::findRoom() {
@@ -256,8 +244,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
         });
   if (!isPossible)
     return std::nullopt;
-  std::stable_sort(tasks.reductions.begin(), tasks.reductions.end(),
-                   [](const auto &a, const auto &b) { return a.ready < b.ready; });
+  std::ranges::stable_sort(tasks.reductions, {}, &ReductionTask::ready);
   if (!LeastMemoryWalk(problem, begins, prefetchCapBytes, tasks).findRoom())
     return std::nullopt;
   return tasks;
