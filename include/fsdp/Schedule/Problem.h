@@ -124,6 +124,8 @@ struct Problem {
 
   /// By position: the time at which computation reaches it if it never waits.
   std::vector<double> reachedNs() const;
+  /// By position: whether a use begins or has ended, gradients are ready, or an update begins.
+  std::vector<uint8_t> events() const;
   const Group &groupOfUse(uint32_t use) const { return groups[uses[use].group]; }
   const Group &groupOfReduction(uint32_t index) const { return groups[reductions[index].group]; }
   const Mesh &meshOf(const Group &group) const { return meshes[group.mesh]; }

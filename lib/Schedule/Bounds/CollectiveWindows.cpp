@@ -35,11 +35,10 @@ static void findDearest(const Problem &problem, CollectiveWindows &windows) {
   }
 }
 
-static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
-                                                   const std::vector<int32_t> &previous,
-                                                   const std::vector<int64_t> &slack,
-                                                   const CollectiveCost &dearest) {
-  std::vector<GatherWindow> windows;
+static void addGatherWindows(const Problem &problem, CollectiveWindows &found) {
+  const std::vector<int32_t> previous = problem.previousUses();
+  const std::vector<int64_t> &slack = found.slackBytes;
+  std::vector<GatherWindow> &windows = found.gathers;
   /// The first position from which on `bytes` fit beside all operations before `end`.
   auto findFitting = [&](uint32_t begin, uint32_t end, int64_t bytes) {
     while (end > begin && slack[end - 1] >= bytes)
@@ -65,46 +64,41 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
       window.chunk = group.chunk;
       window.leastCost = leastOf(window.cost, group.chunk->gatherCost);
     }
-    window.shares = sharesOf(window.cost, dearest);
-    window.leastShares = sharesOf(window.leastCost, dearest);
+    window.shares = sharesOf(window.cost, found.gatherCost);
+    window.leastShares = sharesOf(window.leastCost, found.gatherCost);
     // The use of a bucket's first gather is at or before the previous window's use.
     window.mergeable = problem.coalesces && !windows.empty() && window.gate <= windows.back().first;
     windows.push_back(window);
   }
-  return windows;
 }
 
-static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
-                                                         const std::vector<int64_t> &slack,
-                                                         const CollectiveWindows &dearest) {
-  std::vector<ReductionWindow> windows;
+static void addReductionWindows(const Problem &problem, CollectiveWindows &found) {
   for (uint32_t r = 0; r < problem.reductions.size(); ++r) {
     const Reduction &reduction = problem.reductions[r];
     ReductionWindow window{reduction};
     window.excessBytes = reduction.inputBytes - reduction.outputBytes;
     const Mesh &mesh = problem.meshOfReduction(r);
     window.cost = mesh.reduceCost;
-    window.shares = sharesOf(window.cost, dearest.reduceCost);
+    window.shares = sharesOf(window.cost, found.reduceCost);
     if ((window.acrossCost = mesh.acrossCost))
-      window.acrossByteShare = shareOf(mesh.acrossCost->nsPerByte, dearest.acrossCost->nsPerByte);
+      window.acrossByteShare = shareOf(mesh.acrossCost->nsPerByte, found.acrossCost->nsPerByte);
     window.deadline = reduction.ready;
-    while (window.deadline < reduction.update && slack[window.deadline] >= window.excessBytes)
+    while (window.deadline < reduction.update &&
+           found.slackBytes[window.deadline] >= window.excessBytes)
       ++window.deadline;
     // A merged reduction is launched when the next reduction is ready, or later.
     window.mergeable = problem.coalesces && r + 1 < problem.reductions.size() &&
                        window.deadline >= problem.reductions[r + 1].ready;
-    windows.push_back(window);
+    found.reductions.push_back(window);
   }
-  return windows;
 }
 
 CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
-  std::vector<int32_t> previous = problem.previousUses();
   CollectiveWindows windows;
   findDearest(problem, windows);
   for (int64_t bytes : problem.unavoidableBytes())
     windows.slackBytes.push_back(problem.memoryCapBytes.value_or(kUnlimitedBytes) - bytes);
-  windows.gathers = findGatherWindows(problem, previous, windows.slackBytes, windows.gatherCost);
-  windows.reductions = findReductionWindows(problem, windows.slackBytes, windows);
+  addGatherWindows(problem, windows);
+  addReductionWindows(problem, windows);
   return windows;
 }

@@ -24,9 +24,7 @@ static double roundToUnit(double value) {
 }
 
 static double serialNs(const Problem &problem) {
-  double ns = 0;
-  for (const Operation &operation : problem.operations)
-    ns += operation.durationNs;
+  double ns = problem.reachedNs().back();
   for (uint32_t i = 0; i < problem.uses.size(); ++i)
     ns += problem.ofGather({&i, 1}, {}, false).totalNs();
   for (uint32_t i = 0; i < problem.reductions.size(); ++i)

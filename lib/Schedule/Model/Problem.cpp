@@ -89,7 +89,10 @@ static Wrong checkReductions(const Problem &problem) {
 
 /// The lower bounds assume that no duration is below the line, and that durations do not fall as
 /// bytes grow.
-static Wrong checkCurve(const CollectiveCost &cost, const std::string &name) {
+static Wrong checkCost(const CollectiveCost &cost, const std::string &name) {
+  if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
+    return "a " + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
+           std::to_string(cost.nsPerByte) + " ns per byte";
   if (!cost.curve)
     return std::nullopt;
   constexpr double kRounding = 1e-9;
@@ -113,10 +116,7 @@ static Wrong checkCosts(const Problem &problem) {
          {std::pair(mesh.gatherCost, "gather"), std::pair(mesh.reduceCost, "reduction"),
           std::pair(mesh.acrossCost.value_or(CollectiveCost()), "reduction over replicas"),
           std::pair(mesh.copyEngineCost.value_or(CollectiveCost()), "gather by copy engines")})
-      if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
-        return std::string("a ") + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
-               std::to_string(cost.nsPerByte) + " ns per byte";
-      else if (Wrong wrong = checkCurve(cost, name))
+      if (Wrong wrong = checkCost(cost, name))
         return wrong;
   return std::nullopt;
 }
@@ -156,12 +156,11 @@ static Wrong checkGroups(const Problem &problem) {
     if (group.chunk->bytes < 0)
       return "a chunk of group '" + group.name + "' has " + std::to_string(group.chunk->bytes) +
              " bytes";
-    const CollectiveCost &cost = group.chunk->gatherCost;
-    if (!isAmount(group.chunk->copyNs) || !isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
+    if (!isAmount(group.chunk->copyNs))
       return "a chunk of group '" + group.name + "' takes " + std::to_string(group.chunk->copyNs) +
-             " ns to copy, and its gather " + std::to_string(cost.latencyNs) + " ns and " +
-             std::to_string(cost.nsPerByte) + " ns per byte";
-    if (Wrong wrong = checkCurve(cost, "gather of chunks"))
+             " ns to copy";
+    if (Wrong wrong =
+            checkCost(group.chunk->gatherCost, "gather of chunks of group '" + group.name + "'"))
       return wrong;
   }
   return std::nullopt;
@@ -180,6 +179,15 @@ std::vector<double> Problem::reachedNs() const {
   for (const Operation &operation : operations)
     reached.push_back(reached.back() + operation.durationNs);
   return reached;
+}
+
+std::vector<uint8_t> Problem::events() const {
+  std::vector<uint8_t> isEvent(operations.size() + 1);
+  for (const Use &use : uses)
+    isEvent[use.first] = isEvent[use.last + 1] = 1;
+  for (const Reduction &reduction : reductions)
+    isEvent[reduction.ready] = isEvent[reduction.update] = 1;
+  return isEvent;
 }
 
 bool Problem::hasReplicas() const {

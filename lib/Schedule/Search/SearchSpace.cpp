@@ -21,15 +21,11 @@ SearchSpace::SearchSpace(const Problem &problem)
       mayChunk.push_back(use);
   }
 
-  std::vector<uint8_t> cut(numOperations + 1);
-  for (const Use &use : problem.uses)
-    cut[use.first] = cut[use.last + 1] = 1;
-  for (const Reduction &reduction : problem.reductions)
-    cut[reduction.ready] = cut[reduction.update] = 1;
-  std::vector<int64_t> unavoidable = problem.unavoidableBytes();
+  const std::vector<uint8_t> isEvent = problem.events();
+  const std::vector<int64_t> unavoidable = problem.unavoidableBytes();
   segmentOf.resize(numOperations + 1);
   for (size_t i = 0; i < numOperations; ++i) {
-    if (i == 0 || cut[i]) {
+    if (i == 0 || isEvent[i]) {
       segmentBytes.push_back(0);
       events.push_back(uint32_t(i));
     }

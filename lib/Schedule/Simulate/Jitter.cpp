@@ -104,13 +104,8 @@ public:
   JitteredDurations(const Problem &problem, const Jitter &jitter)
       : problem(problem), compute(jitter.computeSpread), network(jitter.networkSpread),
         ranks(jitter.ranks), computeDraws(jitter.seed), networkDraws(~jitter.seed),
-        isStretch(problem.operations.size() + 1), endNs(problem.operations.size() + 1),
-        useFactors(problem.uses.size()), reductionFactors(problem.reductions.size()) {
-    for (const Use &use : problem.uses)
-      isStretch[use.first] = isStretch[use.last + 1] = true;
-    for (const Reduction &reduction : problem.reductions)
-      isStretch[reduction.ready] = isStretch[reduction.update] = true;
-  }
+        isStretch(problem.events()), endNs(problem.operations.size() + 1),
+        useFactors(problem.uses.size()), reductionFactors(problem.reductions.size()) {}
 
   void draw() {
     double factor = 1;
