@@ -40,16 +40,9 @@ bool RandomMove::gatherFromChunks(uint32_t use) {
 void RandomMove::keep(uint32_t use) {
   next.kept[use] = 1;
   gatherWhole(use);
-  for (size_t i = 0; i < next.gathers.size(); ++i) {
-    std::vector<uint32_t> &uses = next.gathers[i].uses;
-    auto member = std::find(uses.begin(), uses.end(), use);
-    if (member == uses.end())
-      continue;
-    uses.erase(member);
-    if (uses.empty())
-      next.gathers.erase(next.gathers.begin() + ptrdiff_t(i));
-    return;
-  }
+  for (Decisions::Gathers &bucket : next.gathers)
+    std::erase(bucket.uses, use);
+  std::erase_if(next.gathers, [](const Decisions::Gathers &bucket) { return bucket.uses.empty(); });
 }
 
 bool RandomMove::fits(uint32_t use) const {
@@ -68,14 +61,6 @@ RandomMove::Pattern RandomMove::choosePattern(size_t count) {
 
 static std::vector<uint32_t> &membersOf(Decisions::Gathers &bucket) { return bucket.uses; }
 static std::vector<uint32_t> &membersOf(std::vector<uint32_t> &bucket) { return bucket; }
-static Decisions::Gathers withMembers(const Decisions::Gathers &bucket,
-                                      std::vector<uint32_t> members) {
-  return {std::move(members), bucket.gate, bucket.byCopyEngine};
-}
-static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
-                                         std::vector<uint32_t> members) {
-  return members;
-}
 
 /// Merges a bucket with the next bucket, splits it, or moves the first member of the next bucket
 /// into it.
@@ -97,7 +82,8 @@ bool RandomMove::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
       changed = true;
     } else if (members.size() > 1) {
       size_t middle = 1 + draws.below(members.size() - 1);
-      Bucket tail = withMembers(*at, {members.begin() + ptrdiff_t(middle), members.end()});
+      Bucket tail = *at;
+      membersOf(tail).assign(members.begin() + ptrdiff_t(middle), members.end());
       members.resize(middle);
       buckets.insert(at + 1, std::move(tail));
       changed = true;
@@ -249,16 +235,15 @@ bool RandomMove::moveLanes() {
 
 template <typename Bucket>
 static void rebuild(std::vector<Bucket> &buckets, size_t begin, size_t end, size_t numMembers) {
-  Bucket whole = buckets[begin];
   std::vector<uint32_t> all;
   for (size_t i = begin; i < end; ++i)
     all.insert(all.end(), membersOf(buckets[i]).begin(), membersOf(buckets[i]).end());
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   std::vector<Bucket> rebuilt;
   for (size_t i = 0; i < all.size(); i += numMembers) {
     auto first = all.begin() + ptrdiff_t(i);
-    rebuilt.push_back(
-        withMembers(whole, {first, std::min(first + ptrdiff_t(numMembers), all.end())}));
+    Bucket &part = rebuilt.emplace_back(buckets[begin]);
+    membersOf(part).assign(first, std::min(first + ptrdiff_t(numMembers), all.end()));
   }
   buckets.erase(buckets.begin() + ptrdiff_t(begin), buckets.begin() + ptrdiff_t(end));
   buckets.insert(buckets.begin() + ptrdiff_t(begin), rebuilt.begin(), rebuilt.end());
