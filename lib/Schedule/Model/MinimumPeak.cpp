@@ -51,12 +51,11 @@ static Floor findFloor(const Problem &problem) {
     add(atPositions, firstPosition, use.last + 1, bytes);
   }
   Floor floor;
-  floor.operationBytes.resize(n);
-  floor.positionBytes.resize(n);
   int64_t operationBytes = 0, positionBytes = 0;
   for (size_t i = 0; i < n; ++i) {
-    floor.operationBytes[i] = problem.operations[i].liveBytes + (operationBytes += atOperations[i]);
-    floor.positionBytes[i] = problem.operations[i].carriedBytes + (positionBytes += atPositions[i]);
+    const Operation &operation = problem.operations[i];
+    floor.operationBytes.push_back(operation.liveBytes + (operationBytes += atOperations[i]));
+    floor.positionBytes.push_back(operation.carriedBytes + (positionBytes += atPositions[i]));
   }
   return floor;
 }

@@ -33,11 +33,8 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
     // The inputs of the bucket's members stay live until this member is ready. The last reduction
     // has a bucket of its own: no computation hides it.
     bool last = merging.kind == Merging::Threshold && i + 1 == reductions.size();
-    if (!full &&
-        (last || reduction.ready > update ||
-         !profile.fits({reductions[buckets.back().front()].ready, reduction.ready, bytes})))
-      full = true;
-    if (full) {
+    if (full || last || reduction.ready > update ||
+        !profile.fits({reductions[buckets.back().front()].ready, reduction.ready, bytes})) {
       buckets.emplace_back();
       bytes = 0;
       update = reduction.update;

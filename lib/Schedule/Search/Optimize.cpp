@@ -63,14 +63,12 @@ void Optimizer::search() {
   evaluator.limitSimulations(options.simulationBudget / 2);
   evaluator.setOrigin("coordinate descent");
   descendCoordinates(space, bound, evaluator);
-  evaluator.limitSimulations(options.simulationBudget);
   evaluator.setOrigin("local search");
-  searchLocally(space, options.seed, evaluator);
-  for (int64_t i = 1;
-       i <= OptimizeOptions::kRepetitions && !evaluator.isWithin(OptimizeOptions::kFarFromBound);
-       ++i) {
+  for (int64_t i = 0; i <= OptimizeOptions::kRepetitions; ++i) {
     evaluator.limitSimulations(options.simulationBudget * (i + 1));
     searchLocally(space, options.seed + uint64_t(i), evaluator);
+    if (evaluator.isWithin(OptimizeOptions::kFarFromBound))
+      return;
   }
 }
 
