@@ -1,9 +1,4 @@
 //===- LiveBytes.h - Live bytes of a plan, with its chunks -------*- C++ -*-===//
-//
-// The rules of Problem.h: the last operation of the use that leaves a chunk makes it. The chunk is
-// live from this operation to the first operation of the use that is gathered from it.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_LIB_SCHEDULE_LIVEBYTES_H
 #define FSDP_LIB_SCHEDULE_LIVEBYTES_H

@@ -110,14 +110,13 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
   for (double multiple : {0., 1., 4., 8., 16., 32.}) {
     for (double slowdown : {1., 1.05, 1.1, 1.2, 1.4})
       for (bool share : {false, true}) {
+        if (share && !mayShareLane)
+          continue;
         Recipe recipe = current;
         recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
                           multiple * gatherBytes};
         recipe.latest = slowdown;
-        if (mayShareLane)
-          recipe.shareLane = share;
-        else if (share)
-          continue;
+        recipe.shareLane = share;
         tryRecipe(std::move(recipe));
       }
   }

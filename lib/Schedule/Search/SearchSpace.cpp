@@ -105,6 +105,8 @@ std::vector<uint8_t> fsdp::schedule::fitChunks(const SearchSpace &space,
 
 std::vector<uint32_t> fsdp::schedule::orderByGap(const SearchSpace &space,
                                                  std::vector<uint32_t> uses) {
-  std::ranges::stable_sort(uses, {}, [&](uint32_t use) { return space.gapNs(use); });
+  std::ranges::stable_sort(uses, {}, [&](uint32_t use) {
+    return space.startNs[space.firstOf(use)] - space.startNs[space.gapBegin(use)];
+  });
   return uses;
 }

@@ -41,8 +41,6 @@ struct SearchSpace {
   Buffer chunkOf(uint32_t use) const {
     return {gapBegin(use) - 1, firstOf(use) + 1, problem.groupOfUse(use).chunk->bytes};
   }
-  /// The computation time between the group's previous use and this use.
-  double gapNs(uint32_t use) const { return startNs[firstOf(use)] - startNs[gapBegin(use)]; }
   /// The position of the `count`-th event after `position`; at most the last event.
   uint32_t eventAfter(uint32_t position, size_t count) const {
     return events[std::min(events.size() - 1, segmentOf[position] + count)];
