@@ -2,6 +2,7 @@
 
 #include "FluidProgram.h"
 
+#include <algorithm>
 #include <bit>
 
 using namespace fsdp::schedule;
@@ -114,12 +115,14 @@ void FluidProgram::addLaneRows(const Moment &from, const Moment &to, bool isComp
 }
 
 void FluidProgram::addLanes() {
+  const bool hasChunks = std::ranges::any_of(
+      gathers, [](const FluidGather &gather) { return gather.chunk.has_value(); });
   for (const FluidSegment &segment : segments) {
     if (segment.launch.time != segment.before.time)
       addLaneRows(segment.before, segment.launch, false, {});
     if (segment.start.time != segment.launch.time)
       addLaneRows(segment.launch, segment.start, false, {});
-    const bool isComputing = segment.durationNs > 0 || mostChunkShare > 0;
+    const bool isComputing = segment.durationNs > 0 || hasChunks;
     addLaneRows(segment.start, segment.after, isComputing,
                 segment.durationNs / timeUnitNs + segment.copyTime);
   }
