@@ -39,8 +39,9 @@ TEST(Problem, SaysWhatIsWrong) {
   EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunk = {2, -5, 0, {}}; }),
             "a chunk of group 'a' has -5 bytes");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunk = {2, 5, -1, {2, 3}}; }),
-            "a chunk of group 'a' takes -1.000000 ns to copy, and its gather 2.000000 ns and "
-            "3.000000 ns per byte");
+            "a chunk of group 'a' takes -1.000000 ns to copy");
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunk = {2, 5, 1, {2, -3}}; }),
+            "a gather of chunks of group 'a' takes 2.000000 ns and -3.000000 ns per byte");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.uses[0].group = 1; }),
             "group of use 0 is 1, expected less than 1");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.uses[1].last = 0; }),

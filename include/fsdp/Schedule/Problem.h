@@ -124,11 +124,13 @@ struct Problem {
 
   /// By position: the time at which computation reaches it if it never waits.
   std::vector<double> reachedNs() const;
+  /// By position: whether a use begins or has ended, gradients are ready, or an update begins.
+  std::vector<uint8_t> events() const;
+  const Group &groupOfUse(uint32_t use) const { return groups[uses[use].group]; }
+  const Group &groupOfReduction(uint32_t index) const { return groups[reductions[index].group]; }
   const Mesh &meshOf(const Group &group) const { return meshes[group.mesh]; }
-  const Mesh &meshOfUse(uint32_t use) const { return meshOf(groups[uses[use].group]); }
-  const Mesh &meshOfReduction(uint32_t reduction) const {
-    return meshOf(groups[reductions[reduction].group]);
-  }
+  const Mesh &meshOfUse(uint32_t use) const { return meshOf(groupOfUse(use)); }
+  const Mesh &meshOfReduction(uint32_t index) const { return meshOf(groupOfReduction(index)); }
   bool hasReplicas() const;
   /// Whether a gather for the use, or for its bucket, goes by copy engines, if `isWanted` says that
   /// the plan asks for them.
@@ -139,7 +141,7 @@ struct Problem {
   const CollectiveCost &gatherCostOf(uint32_t use, bool isChunked, bool byCopyEngine) const {
     if (goesByCopyEngine(use, isChunked, byCopyEngine))
       return *meshOfUse(use).copyEngineCost;
-    return isChunked ? groups[uses[use].group].chunk->gatherCost : meshOfUse(use).gatherCost;
+    return isChunked ? groupOfUse(use).chunk->gatherCost : meshOfUse(use).gatherCost;
   }
   /// Whether a plan may choose between transports.
   bool hasTransports() const;

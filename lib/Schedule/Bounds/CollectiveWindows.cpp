@@ -12,18 +12,6 @@ using namespace fsdp::schedule;
 /// More than any sum of sizes, and small enough that sums do not overflow.
 constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
 
-static std::vector<int64_t> findSlack(const Problem &problem) {
-  std::vector<int64_t> slack = problem.unavoidableBytes();
-  int64_t capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes);
-  for (int64_t &bytes : slack)
-    bytes = capBytes - bytes;
-  return slack;
-}
-
-static bool servedByCopy(const Problem &problem, int32_t previous, const Use &use) {
-  return previous >= 0 && problem.groups[use.group].keep == KeepRule::Always;
-}
-
 static double shareOf(double part, double whole) { return whole > 0 ? part / whole : 1; }
 
 static CostShares sharesOf(const CollectiveCost &cost, const CollectiveCost &dearest) {
@@ -47,11 +35,10 @@ static void findDearest(const Problem &problem, CollectiveWindows &windows) {
   }
 }
 
-static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
-                                                   const std::vector<int32_t> &previous,
-                                                   const std::vector<int64_t> &slack,
-                                                   const CollectiveCost &dearest) {
-  std::vector<GatherWindow> windows;
+static void addGatherWindows(const Problem &problem, CollectiveWindows &found) {
+  const std::vector<int32_t> previous = problem.previousUses();
+  const std::vector<int64_t> &slack = found.slackBytes;
+  std::vector<GatherWindow> &windows = found.gathers;
   /// The first position from which on `bytes` fit beside all operations before `end`.
   auto findFitting = [&](uint32_t begin, uint32_t end, int64_t bytes) {
     while (end > begin && slack[end - 1] >= bytes)
@@ -60,65 +47,58 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
   };
   for (uint32_t u = 0; u < problem.uses.size(); ++u) { // by first operation
     const Use &use = problem.uses[u];
-    if (servedByCopy(problem, previous[u], use))
+    const Group &group = problem.groupOfUse(u);
+    const KeepRule rule = keepRuleOf(problem, u, previous[u]);
+    if (rule == KeepRule::Always)
       continue;
     GatherWindow window;
     window.use = u;
-    window.sizeBytes = problem.groups[use.group].gatheredBytes;
+    window.sizeBytes = group.gatheredBytes;
     window.first = use.first;
     window.keptFrom = previous[u] < 0 ? 0 : problem.uses[previous[u]].last + 1;
     window.gate = findFitting(window.keptFrom, use.first, window.sizeBytes);
-    window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
-                      window.gate == window.keptFrom;
-    const Group &group = problem.groups[use.group];
-    window.cost = window.leastCost = problem.meshOf(group).leastGatherCost();
+    window.keepable = rule == KeepRule::Free && window.gate == window.keptFrom;
+    window.cost = window.leastCost = problem.meshOfUse(u).leastGatherCost();
     if (mayChunk(problem, u, previous[u]) &&
         findFitting(window.keptFrom, use.first, group.chunk->bytes) == window.keptFrom) {
       window.chunk = group.chunk;
       window.leastCost = leastOf(window.cost, group.chunk->gatherCost);
     }
-    window.shares = sharesOf(window.cost, dearest);
-    window.leastShares = sharesOf(window.leastCost, dearest);
+    window.shares = sharesOf(window.cost, found.gatherCost);
+    window.leastShares = sharesOf(window.leastCost, found.gatherCost);
     // The use of a bucket's first gather is at or before the previous window's use.
     window.mergeable = problem.coalesces && !windows.empty() && window.gate <= windows.back().first;
     windows.push_back(window);
   }
-  return windows;
 }
 
-static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
-                                                         const std::vector<int64_t> &slack,
-                                                         const CollectiveWindows &dearest) {
-  std::vector<ReductionWindow> windows(problem.reductions.size());
-  for (size_t r = 0; r < windows.size(); ++r) {
+static void addReductionWindows(const Problem &problem, CollectiveWindows &found) {
+  for (uint32_t r = 0; r < problem.reductions.size(); ++r) {
     const Reduction &reduction = problem.reductions[r];
-    ReductionWindow &window = windows[r];
-    window.ready = reduction.ready;
-    window.update = reduction.update;
-    window.inputBytes = reduction.inputBytes;
-    window.outputBytes = reduction.outputBytes;
+    ReductionWindow window{reduction};
     window.excessBytes = reduction.inputBytes - reduction.outputBytes;
-    const Mesh &mesh = problem.meshOfReduction(uint32_t(r));
+    const Mesh &mesh = problem.meshOfReduction(r);
     window.cost = mesh.reduceCost;
-    window.shares = sharesOf(window.cost, dearest.reduceCost);
+    window.shares = sharesOf(window.cost, found.reduceCost);
     if ((window.acrossCost = mesh.acrossCost))
-      window.acrossByteShare = shareOf(mesh.acrossCost->nsPerByte, dearest.acrossCost->nsPerByte);
+      window.acrossByteShare = shareOf(mesh.acrossCost->nsPerByte, found.acrossCost->nsPerByte);
     window.deadline = reduction.ready;
-    while (window.deadline < reduction.update && slack[window.deadline] >= window.excessBytes)
+    while (window.deadline < reduction.update &&
+           found.slackBytes[window.deadline] >= window.excessBytes)
       ++window.deadline;
     // A merged reduction is launched when the next reduction is ready, or later.
-    window.mergeable = problem.coalesces && r + 1 < windows.size() &&
+    window.mergeable = problem.coalesces && r + 1 < problem.reductions.size() &&
                        window.deadline >= problem.reductions[r + 1].ready;
+    found.reductions.push_back(window);
   }
-  return windows;
 }
 
 CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
-  std::vector<int32_t> previous = problem.previousUses();
   CollectiveWindows windows;
   findDearest(problem, windows);
-  windows.slackBytes = findSlack(problem);
-  windows.gathers = findGatherWindows(problem, previous, windows.slackBytes, windows.gatherCost);
-  windows.reductions = findReductionWindows(problem, windows.slackBytes, windows);
+  for (int64_t bytes : problem.unavoidableBytes())
+    windows.slackBytes.push_back(problem.memoryCapBytes.value_or(kUnlimitedBytes) - bytes);
+  addGatherWindows(problem, windows);
+  addReductionWindows(problem, windows);
   return windows;
 }

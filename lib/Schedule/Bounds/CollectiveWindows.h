@@ -37,15 +37,12 @@ struct GatherWindow {
   bool mergeable = false;
 };
 
-struct ReductionWindow {
-  uint32_t ready = 0;
+struct ReductionWindow : Reduction {
   uint32_t deadline = 0; // operation before which the reduction must have ended; at most `update`
-  uint32_t update = 0;
-  int64_t inputBytes = 0, outputBytes = 0;
   /// Input bytes minus the bytes of the reduced shard, which is live under every plan.
   int64_t excessBytes = 0;
-  CollectiveCost cost;
-  CostShares shares;
+  CollectiveCost cost = {};
+  CostShares shares = {};
   std::optional<CollectiveCost> acrossCost = std::nullopt;
   double acrossByteShare = 0; // without replicas: 0
   /// The reduction may be in one bucket with a later reduction.

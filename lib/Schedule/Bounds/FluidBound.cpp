@@ -11,8 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FluidRows.h"
-#include "fsdp/Schedule/LowerBound.h"
+#include "FluidProgram.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,11 +23,8 @@ static double roundToUnit(double value) {
   return value > 0 ? std::exp2(std::floor(std::log2(value))) : 1;
 }
 
-/// The duration of all work one after another. Some optimal plan takes no longer.
 static double serialNs(const Problem &problem) {
-  double ns = 0;
-  for (const Operation &operation : problem.operations)
-    ns += operation.durationNs;
+  double ns = problem.reachedNs().back();
   for (uint32_t i = 0; i < problem.uses.size(); ++i)
     ns += problem.ofGather({&i, 1}, {}, false).totalNs();
   for (uint32_t i = 0; i < problem.reductions.size(); ++i)
@@ -45,43 +41,49 @@ static double findByteUnit(const CollectiveWindows &windows) {
   return roundToUnit(double(most));
 }
 
+FluidProgram::FluidProgram(const Problem &problem, const FluidOptions &options)
+    : problem(problem), windows(findCollectiveWindows(problem)), reachedNs(problem.reachedNs()),
+      totalNs(serialNs(problem)), byteUnit(findByteUnit(windows)),
+      timeUnitNs(roundToUnit(totalNs / 1024)), gatherCost(costOf(windows.gatherCost, options)),
+      reduceCost(costOf(windows.reduceCost, options)),
+      laneShares{{findLaneShares(problem, {}), findLaneShares(problem, {.reductions = true})},
+                 {findLaneShares(problem, {.gathers = true}),
+                  findLaneShares(problem, {.gathers = true, .reductions = true})}} {
+  addSegments(options.coarsen);
+  addChoices();
+  addGatherSums();
+  addReductionSums();
+  addKeptBytes();
+  countWindows();
+  addMoments();
+  addWork(&FluidSegment::gathers, &Moment::gathers, &FluidSegment::start, gatherWork, gatherWork);
+  addWork(&FluidSegment::reductions, &Moment::reductions, &FluidSegment::reduced, deadlineWork,
+          readyWork);
+  addMergedGathers();
+  addMergedReductions();
+  addSingleCollectives();
+  addLanes();
+  addReplicas();
+  addMemory();
+  addTurns();
+  program.setCost(segments.back().after.time, 1);
+}
+
+FluidProgram::LaneCost FluidProgram::costOf(const CollectiveCost &cost,
+                                            const FluidOptions &options) const {
+  return {options.ignoreLatency ? 0 : cost.latencyNs / timeUnitNs,
+          cost.nsPerByte * byteUnit / timeUnitNs};
+}
+
 LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions &options) {
   LowerBound bound = quickBound(problem);
   if (problem.operations.empty())
     return bound;
-  LinearProgram program;
-  CollectiveWindows windows = findCollectiveWindows(problem);
-  std::vector<Segment> runs = findSegments(problem, windows, options.coarsen);
-  // Units keep the program's coefficients near 1.
-  const double totalNs = serialNs(problem), byteUnit = findByteUnit(windows);
-  const double timeUnitNs = roundToUnit(totalNs / 1024);
-  LaneCosts costs;
-  costs.gatherPerByte = windows.gatherCost.nsPerByte * byteUnit / timeUnitNs;
-  costs.reducePerByte = windows.reduceCost.nsPerByte * byteUnit / timeUnitNs;
-  if (!options.ignoreLatency) {
-    costs.gatherLatency = windows.gatherCost.latencyNs / timeUnitNs;
-    costs.reduceLatency = windows.reduceCost.latencyNs / timeUnitNs;
-  }
-  FluidChoices choices = addChoices(windows, runs, costs.gatherLatency > 0, costs.reduceLatency > 0,
-                                    byteUnit, timeUnitNs, program);
-  std::vector<FluidSegment> segments =
-      addMoments(windows, runs, choices, costs, totalNs / timeUnitNs, program);
-  FluidRows rows{problem, windows, choices, segments, costs, timeUnitNs, program};
-  rows.addGatherWork();
-  rows.addReductionWork();
-  rows.addMergedGathers();
-  rows.addMergedReductions();
-  rows.addSingleCollectives();
-  rows.addLanes();
-  rows.addReplicas();
-  rows.addMemory();
-  rows.addTurns();
-  program.setCost(segments.back().after.time, 1);
-
-  std::optional<LinearProgram::Solution> solution = program.solve(options.iterationLimit);
+  const FluidProgram fluid(problem, options);
+  std::optional<LinearProgram::Solution> solution = fluid.program.solve(options.iterationLimit);
   if (!solution)
     return bound;
-  if (double makespanNs = solution->bound * timeUnitNs; makespanNs > bound.makespanNs) {
+  if (double makespanNs = solution->bound * fluid.timeUnitNs; makespanNs > bound.makespanNs) {
     bound.makespanNs = makespanNs;
     bound.kind = BoundKind::Fluid;
   }
@@ -89,13 +91,12 @@ LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions
   bound.kept.assign(problem.uses.size(), 1); // a use without a window must be kept
   bound.chunked.resize(problem.uses.size());
   bound.mergedGathers.resize(problem.uses.size());
-  for (size_t j = 0; j < windows.gathers.size(); ++j) {
-    const uint32_t use = windows.gathers[j].use;
-    bound.kept[use] = valueOf(choices.kept[j]);
-    bound.chunked[use] = valueOf(choices.chunked[j]);
-    bound.mergedGathers[use] = valueOf(choices.mergedGathers[j]);
+  for (const FluidGather &gather : fluid.gathers) {
+    bound.kept[gather.use] = valueOf(gather.kept);
+    bound.chunked[gather.use] = valueOf(gather.chunked);
+    bound.mergedGathers[gather.use] = valueOf(gather.merged);
   }
-  for (Column merged : choices.mergedReductions)
-    bound.mergedReductions.push_back(valueOf(merged));
+  for (const FluidReduction &reduction : fluid.reductions)
+    bound.mergedReductions.push_back(valueOf(reduction.merged));
   return bound;
 }

@@ -1,41 +1,19 @@
 //===- FluidMemory.cpp - Buffers that fit into the slack ------------------===//
 
-#include "FluidRows.h"
+#include "FluidProgram.h"
 #include "SubsetSum.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 using namespace fsdp::schedule;
 
-namespace {
-
-/// A multiset of sizes.
-class Sizes {
-public:
-  void add(int64_t bytes) {
-    ++counts[bytes];
-    totalBytes += bytes;
-  }
-  void add(const Sizes &other) {
-    for (auto [bytes, count] : other.counts)
-      counts[bytes] += count;
-    totalBytes += other.totalBytes;
-  }
-  bool empty() const { return counts.empty(); }
-  int64_t total() const { return totalBytes; }
-  /// The largest sum of these sizes that is at most `bytes`, or an upper bound on it.
-  int64_t fitInto(int64_t bytes) const {
-    return totalBytes <= bytes ? totalBytes : largestSubsetSum(counts, bytes);
-  }
-
-private:
-  SizeCounts counts;
-  int64_t totalBytes = 0;
-};
-
-} // namespace
+static int64_t totalOf(const SizeCounts &sizes) {
+  int64_t bytes = 0;
+  for (auto [sizeBytes, count] : sizes)
+    bytes += sizeBytes * count;
+  return bytes;
+}
 
 /// Copies. Live while operation i runs are chunks, kept copies, and the copies whose gathers were
 /// launched by then. The last are at least the bytes that the lane has gathered by the operation's
@@ -53,62 +31,63 @@ private:
 /// A run of operations has two rows. The row of its operation with the least slack counts the bytes
 /// gathered before the run, and as freed the bytes reduced by the run's end. The row of its last
 /// operation counts both at the run's end.
-void FluidRows::addMemory() {
+void FluidProgram::addMemory() {
   if (!problem.memoryCapBytes)
     return;
   double mostFreed = 0;
-  for (const ReductionWindow &reduction : windows.reductions)
-    if (reduction.excessBytes > 0)
-      mostFreed = std::max(mostFreed, double(reduction.excessBytes) /
-                                          (reduction.shares.byte * double(reduction.inputBytes)));
   std::vector<double> readyExcess{0};
-  for (const ReductionWindow &reduction : windows.reductions)
-    readyExcess.push_back(readyExcess.back() + double(reduction.excessBytes) / choices.byteUnit);
+  for (const FluidReduction &reduction : reductions) {
+    const double excess = double(reduction.excessBytes) / byteUnit;
+    if (excess > 0)
+      mostFreed = std::max(mostFreed, excess / reduction.size);
+    readyExcess.push_back(readyExcess.back() + excess);
+  }
 
-  for (size_t s = 0; s < segments.size(); ++s) {
-    const FluidSegment &segment = segments[s];
+  for (const FluidSegment &segment : segments) {
     auto isOpen = [&](uint32_t from, uint32_t to) {
-      return from <= segment.segment.begin && segment.segment.begin < to;
+      return from <= segment.begin && segment.begin < to;
     };
-    // The buffers that may be live in addition to the bytes that are live under every plan.
-    Sizes copies, excesses; // gathered copies, kept copies and chunks; inputs minus shards
-    for (const GatherWindow &gather : windows.gathers) {
+    // The buffers that may be live in addition to the bytes that are live under every plan:
+    // gathered copies, kept copies and chunks; these and inputs minus shards.
+    SizeCounts copies, buffers;
+    for (const GatherWindow &gather : gathers) {
       if (isOpen(gather.gate, gather.first))
-        copies.add(gather.sizeBytes);
+        ++copies[gather.sizeBytes];
       if (gather.chunk && isOpen(gather.keptFrom, gather.first))
-        copies.add(gather.chunk->bytes);
+        ++copies[gather.chunk->bytes];
     }
-    for (const ReductionWindow &reduction : windows.reductions)
+    buffers = copies;
+    for (const ReductionWindow &reduction : reductions)
       if (isOpen(reduction.ready, reduction.deadline))
-        excesses.add(reduction.excessBytes);
-    Sizes both = copies;
-    both.add(excesses);
+        ++buffers[reduction.excessBytes];
+    const bool countsReductions = buffers != copies && std::isfinite(mostFreed);
     auto fit = [&](int64_t slackBytes, Column gathered, Column reduced) {
-      Expression stayed = choices.keptBytes[s];
       auto addRows = [&](const Expression &live) {
-        if (copies.total() > slackBytes)
-          program.requireAtLeast(double(copies.fitInto(slackBytes)) / choices.byteUnit, live);
-        if (!excesses.empty() && both.total() > slackBytes && std::isfinite(mostFreed))
-          program.requireAtLeast(double(both.fitInto(slackBytes)) / choices.byteUnit,
-                                 live + readyExcess[segment.readyReductions] -
+        if (totalOf(copies) > slackBytes)
+          program.requireAtLeast(double(largestSubsetSum(copies, slackBytes)) / byteUnit, live);
+        if (countsReductions && totalOf(buffers) > slackBytes)
+          program.requireAtLeast(double(largestSubsetSum(buffers, slackBytes)) / byteUnit,
+                                 live + readyExcess[segment.reductions.launchable] -
                                      mostFreed * Expression(reduced));
       };
-      if (segment.launchableGathers <= segment.dueGathers)
+      const Expression stayed = segment.keptBytes;
+      if (segment.gathers.launchable <= segment.gathers.due)
         return addRows(stayed);
-      Expression ahead = gathered - choices.gatherBytes[segment.dueGathers];
+      Expression ahead = gathered - gatherWork.bytes[segment.gathers.due];
       addRows(stayed + ahead);
-      if (double share = choices.mostChunkShare; share > 0 && share < 1)
+      if (double share = mostChunkShare; share > 0 && share < 1)
         addRows(stayed + 1 / share * ahead -
-                (1 / share - 1) * (choices.wholeBytes[segment.launchableGathers] -
-                                   choices.wholeBytes[segment.dueGathers]));
+                (1 / share - 1) *
+                    (wholeBytes[segment.gathers.launchable] - wholeBytes[segment.gathers.due]));
     };
-    const Moment &start = segment.start, &after = segment.after;
-    if (segment.segment.isSingle()) {
-      fit(segment.segment.leastSlackBytes, after.gatheredBytes, start.reducedBytes);
+    const Column before = segment.start.gathers.bytes, after = segment.after.gathers.bytes;
+    const Column reduced = segment.after.reductions.bytes;
+    if (segment.isSingle()) {
+      fit(segment.leastSlackBytes, after, segment.start.reductions.bytes);
     } else {
-      if (segment.segment.leastSlackBytes < segment.segment.lastSlackBytes)
-        fit(segment.segment.leastSlackBytes, start.gatheredBytes, after.reducedBytes);
-      fit(segment.segment.lastSlackBytes, after.gatheredBytes, after.reducedBytes);
+      if (segment.leastSlackBytes < segment.lastSlackBytes)
+        fit(segment.leastSlackBytes, before, reduced);
+      fit(segment.lastSlackBytes, after, reduced);
     }
   }
 }

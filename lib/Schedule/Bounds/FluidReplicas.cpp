@@ -1,6 +1,6 @@
 //===- FluidReplicas.cpp - All-reduces over replicas ----------------------===//
 
-#include "FluidRows.h"
+#include "FluidProgram.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,21 +15,20 @@ using namespace fsdp::schedule;
 ///   between two moments, at most the bytes for which there is time beside computation, waits
 ///   included, and the work of the other lanes.
 /// Each update starts after its reduction and then its all-reduce have run one after the other.
-void FluidRows::addReplicas() {
+void FluidProgram::addReplicas() {
   if (!windows.acrossCost)
     return;
-  const std::vector<ReductionWindow> &reductions = windows.reductions;
-  double perByte = windows.acrossCost->nsPerByte * choices.byteUnit / timeUnitNs;
+  double perByte = windows.acrossCost->nsPerByte * byteUnit / timeUnitNs;
   double mostLeft = 0, totalBytes = 0;
   std::vector<double> readyBytes{0}, dueBytes(problem.operations.size());
-  for (const ReductionWindow &reduction : reductions) {
-    double bytes = reduction.acrossByteShare * double(reduction.outputBytes);
-    readyBytes.push_back(totalBytes += bytes / choices.byteUnit);
+  for (const FluidReduction &reduction : reductions) {
+    double bytes = reduction.acrossByteShare * double(reduction.outputBytes) / byteUnit;
+    readyBytes.push_back(totalBytes += bytes);
     if (!reduction.acrossCost)
       continue;
-    dueBytes[reduction.update] += bytes / choices.byteUnit;
+    dueBytes[reduction.update] += bytes;
     if (bytes > 0)
-      mostLeft = std::max(mostLeft, bytes / (reduction.shares.byte * double(reduction.inputBytes)));
+      mostLeft = std::max(mostLeft, bytes / reduction.size);
     double duration = (reduction.cost.durationNs(reduction.inputBytes) +
                        reduction.acrossCost->durationNs(reduction.outputBytes)) /
                       timeUnitNs;
@@ -49,26 +48,26 @@ void FluidRows::addReplicas() {
   auto addMoment = [&](const Moment &moment) {
     Column bytes = program.addColumn(due, readyBytes[ready]);
     if (std::isfinite(mostLeft))
-      program.requireAtLeast(mostLeft * Expression(moment.reducedBytes), bytes);
+      program.requireAtLeast(mostLeft * Expression(moment.reductions.bytes), bytes);
     Expression work = perByte * (bytes - Expression(lastBytes));
     Expression time = moment.time - Expression(last->time);
     program.requireAtLeast(work, 0);
     for (const LaneShares &shares : sharesWithAcross)
       program.requireAtLeast(time, shares[LaneWork::Compute] * compute +
                                        shares[LaneWork::AcrossBytes] * work +
-                                       costs.workOf(shares, *last, moment));
+                                       workOf(shares, *last, moment));
     lastBytes = bytes;
     last = &moment;
     compute = 0;
   };
   for (const FluidSegment &segment : segments) {
-    if (segment.reductionsGetReady)
+    if (segment.reductions.becomeLaunchable)
       addMoment(segment.before);
-    ready = segment.readyReductions;
+    ready = segment.reductions.launchable;
     if (segment.replicasBecomeDue) {
-      due += dueBytes[segment.segment.begin];
+      due += dueBytes[segment.begin];
       addMoment(segment.start);
     }
-    compute += segment.segment.durationNs / timeUnitNs;
+    compute += segment.durationNs / timeUnitNs;
   }
 }

@@ -1,6 +1,6 @@
 //===- FluidTurns.cpp - Disjunctions of a gather and a reduction -----------===//
 
-#include "FluidRows.h"
+#include "FluidProgram.h"
 
 #include <algorithm>
 
@@ -9,30 +9,11 @@ using namespace fsdp::schedule;
 /// Gathers behind a reduction that are looked at.
 static constexpr uint32_t kNextGathers = 4;
 
-namespace {
-
 /// The least time from the position at which a reduction is ready until the reduction has ended and
 /// computation has reached its deadline.
-struct Turns {
+struct FluidProgram::Turns {
   double gatheredNs = 0, keptNs = 0; // if the use is gathered; if it reads the previous use's copy
 };
-
-struct TurnFinder {
-  /// For a use between the reduction's readiness and deadline. `cost` is that of the use's gather.
-  Turns find(const ReductionWindow &reduction, const GatherWindow &gather,
-             const CollectiveCost &cost) const;
-  /// Computation between two positions.
-  double computeNs(uint32_t from, uint32_t to) const {
-    return from < to ? reachedNs[to] - reachedNs[from] : 0;
-  }
-
-  const Problem &problem;
-  const CollectiveWindows &windows;
-  const std::vector<LaneShares> &laneShares;
-  const std::vector<double> reachedNs;
-};
-
-} // namespace
 
 /// A disjunction: in each case the time from r to d has a lower bound, and the least of these
 /// bounds holds for every plan.
@@ -53,8 +34,14 @@ struct TurnFinder {
 /// In case 4, take an operation at or after f beside which the reduction's input does not fit. The
 /// operation either ran before the reduction's launch, so after the gather, or it runs after the
 /// reduction.
-Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather,
-                       const CollectiveCost &cost) const {
+///
+/// The use is between the reduction's readiness and deadline. `cost` is that of its gather.
+FluidProgram::Turns FluidProgram::findTurns(const ReductionWindow &reduction,
+                                            const GatherWindow &gather,
+                                            const CollectiveCost &cost) const {
+  auto computeNs = [&](uint32_t from, uint32_t to) {
+    return from < to ? reachedNs[to] - reachedNs[from] : 0;
+  };
   const CollectiveDuration reduce = reduction.cost.of(reduction.inputBytes);
   const CollectiveDuration gathered = cost.of(gather.sizeBytes);
   const double reduceNs = reduce.totalNs(), gatherNs = gathered.totalNs();
@@ -76,7 +63,7 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   // No byte moves until the shorter of the two latencies has passed.
   const double leastLatencyNs = std::min(cost.latencyNs, reduction.cost.latencyNs);
   double bothNs = 0;
-  for (const LaneShares &shares : laneShares) {
+  for (const LaneShares &shares : laneShares[true][true]) {
     const double ofLatencies = shares[LaneWork::GatherLatency] + shares[LaneWork::ReduceLatency];
     bothNs = std::max(bothNs, shares.sumOf(gathered, reduce) +
                                   std::max(0., 1 - ofLatencies) * leastLatencyNs);
@@ -104,28 +91,23 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   return turns;
 }
 
-void FluidRows::addTurns() {
+void FluidProgram::addTurns() {
   if (!problem.memoryCapBytes)
     return;
-  TurnFinder finder{problem, windows, laneShares[true][true], problem.reachedNs()};
-  for (const ReductionWindow &reduction : windows.reductions) {
-    auto gather = std::partition_point(
-        windows.gathers.begin(), windows.gathers.end(),
-        [&](const GatherWindow &gather) { return gather.first <= reduction.ready; });
+  for (const FluidReduction &reduction : reductions) {
+    auto gather = std::ranges::upper_bound(gathers, reduction.ready, {}, &FluidGather::first);
     for (uint32_t i = 0;
-         i < kNextGathers && gather != windows.gathers.end() && gather->first < reduction.deadline;
+         i < kNextGathers && gather != gathers.end() && gather->first < reduction.deadline;
          ++i, ++gather) {
-      auto index = size_t(gather - windows.gathers.begin());
-      Turns turns = finder.find(reduction, *gather, gather->cost);
-      double ofChunksNs = finder.find(reduction, *gather, gather->leastCost).gatheredNs;
+      Turns turns = findTurns(reduction, *gather, gather->cost);
+      double ofChunksNs = findTurns(reduction, *gather, gather->leastCost).gatheredNs;
       auto saved = [&](Column choice, double ns) {
         return std::max(0., turns.gatheredNs - ns) / timeUnitNs * Expression(choice);
       };
       program.requireAtLeast(segmentAt(reduction.deadline).reduced.time -
                                  Expression(segmentAt(reduction.ready).before.time),
-                             turns.gatheredNs / timeUnitNs -
-                                 saved(choices.kept[index], turns.keptNs) -
-                                 saved(choices.chunked[index], ofChunksNs));
+                             turns.gatheredNs / timeUnitNs - saved(gather->kept, turns.keptNs) -
+                                 saved(gather->chunked, ofChunksNs));
     }
   }
 }

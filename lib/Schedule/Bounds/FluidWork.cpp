@@ -1,70 +1,41 @@
 //===- FluidWork.cpp - Work that lanes have done by each moment -----------===//
 
-#include "FluidRows.h"
+#include "FluidProgram.h"
 
 #include <algorithm>
-#include <cassert>
+#include <bit>
 
 using namespace fsdp::schedule;
 
-/// Chains of so many merged collectives have rows.
-static constexpr uint32_t kChainLengths[] = {1, 2, 4, 8, 16};
-
-const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
-  auto segment =
-      std::partition_point(segments.begin(), segments.end(),
-                           [&](const FluidSegment &it) { return it.segment.begin < position; });
-  assert(segment != segments.end() && segment->segment.begin == position &&
-         "windows begin with segments");
-  return *segment;
-}
+/// Whether a chain of this many merged collectives has a row. Only some lengths have rows, so that
+/// the program stays small.
+static bool hasRow(uint32_t length) { return std::has_single_bit(length); }
+static constexpr uint32_t kLongestChain = 16;
 
 /// When an operation starts, the gathers of all uses that have begun have ended, and so have their
 /// buckets. A bucket's latency is counted at its first member. By a segment's end, no gather with a
 /// later gate has been launched: all members of a launched bucket have earlier gates. Where gathers
 /// wait for reductions, the lane has none of their bytes until these have ended.
-void FluidRows::addGatherWork() {
-  for (size_t s = 0; s < segments.size(); ++s) {
-    const FluidSegment &segment = segments[s];
-    if (segment.gathersBecomeDue) {
-      const Expression &bytes = choices.gatherBytes[segment.dueGathers];
-      program.requireAtLeast(segment.start.gatheredBytes, bytes);
-      if (costs.gatherLatency > 0)
-        program.requireAtLeast(segment.start.gatherLatencies,
-                               choices.gatherLatencies[segment.dueGathers]);
-    }
-    bool last =
-        s + 1 == segments.size() || segments[s + 1].launchableGathers > segment.launchableGathers;
-    if (last && segment.launchableGathers > 0) {
-      program.requireAtLeast(choices.gatherBytes[segment.launchableGathers],
-                             segment.after.gatheredBytes);
-      if (costs.gatherLatency > 0)
-        program.requireAtLeast(choices.gatherLatencies[segment.launchableGathers],
-                               segment.after.gatherLatencies);
-    }
-  }
-}
-
+///
 /// A reduction has ended by its deadline. A bucket's latency is counted at its last member: when
 /// the last member is ready all members are, and when it has ended all members have.
-void FluidRows::addReductionWork() {
+void FluidProgram::addWork(LaneWindows FluidSegment::*lane, LaneProgress Moment::*progress,
+                           Moment FluidSegment::*ended, const WorkSums &due,
+                           const WorkSums &launchable) {
   for (size_t s = 0; s < segments.size(); ++s) {
-    const FluidSegment &segment = segments[s];
-    if (segment.reductionsBecomeDue) {
-      program.requireAtLeast(segment.reduced.reducedBytes,
-                             choices.deadlineBytes[segment.dueReductions]);
-      if (costs.reduceLatency > 0)
-        program.requireAtLeast(segment.reduced.reduceLatencies,
-                               choices.deadlineLatencies[segment.dueReductions]);
+    const LaneWindows &now = segments[s].*lane;
+    if (now.becomeDue) {
+      const LaneProgress &done = (segments[s].*ended).*progress;
+      program.requireAtLeast(done.bytes, due.bytes[now.due]);
+      if (done.latencies)
+        program.requireAtLeast(done.latencies, due.latencies[now.due]);
     }
-    bool last =
-        s + 1 == segments.size() || segments[s + 1].readyReductions > segment.readyReductions;
-    if (last && segment.readyReductions > 0) {
-      program.requireAtLeast(choices.readyBytes[segment.readyReductions],
-                             segment.after.reducedBytes);
-      if (costs.reduceLatency > 0)
-        program.requireAtLeast(choices.readyLatencies[segment.readyReductions],
-                               segment.after.reduceLatencies);
+    bool isLast = s + 1 == segments.size() || (segments[s + 1].*lane).becomeLaunchable;
+    if (isLast && now.launchable > 0) {
+      const LaneProgress &done = segments[s].after.*progress;
+      program.requireAtLeast(launchable.bytes[now.launchable], done.bytes);
+      if (done.latencies)
+        program.requireAtLeast(launchable.latencies[now.launchable], done.latencies);
     }
   }
 }
@@ -73,22 +44,20 @@ void FluidRows::addReductionWork() {
 /// merged or kept. None of them begins a bucket, so the bucket of the gather began with a due
 /// gather, and has ended. If the supposition is wrong, the row requires no more than the due
 /// gathers. The gather may be from chunks, so it is weighted by its least cost share.
-void FluidRows::addMergedGathers() {
+void FluidProgram::addMergedGathers() {
   for (const FluidSegment &segment : segments) {
-    if (!segment.gathersBecomeDue)
+    if (!segment.gathers.becomeDue)
       continue;
-    Expression due = choices.gatherBytes[segment.dueGathers];
+    Expression due = gatherWork.bytes[segment.gathers.due];
     Expression between; // number of gathers after the last due gather that begin a bucket
-    for (uint32_t length = 1, j = segment.dueGathers; j < windows.gathers.size(); ++length, ++j) {
-      Column merged = choices.mergedGathers[j];
-      if (!merged || length > *std::rbegin(kChainLengths))
+    for (uint32_t length = 1, j = segment.gathers.due; j < gathers.size(); ++length, ++j) {
+      const FluidGather &gather = gathers[j];
+      if (!gather.merged || length > kLongestChain)
         break;
-      const GatherWindow &gather = windows.gathers[j];
-      double sizeBytes = gather.leastShares.byte * double(gather.sizeBytes) / choices.byteUnit;
-      due += sizeBytes * (merged - between);
-      between += 1.0 - (merged + Expression(choices.kept[j]));
-      if (isOneOf(kChainLengths, length))
-        program.requireAtLeast(segment.start.gatheredBytes, due);
+      due += gather.leastShares.byte * gather.size * (gather.merged - between);
+      between += 1.0 - (gather.merged + Expression(gather.kept));
+      if (hasRow(length))
+        program.requireAtLeast(segment.start.gathers.bytes, due);
     }
   }
 }
@@ -96,41 +65,38 @@ void FluidRows::addMergedGathers() {
 /// Suppose that the last few ready reductions are all merged. None of them ends a bucket, so they
 /// wait for a reduction that is not ready yet. If the supposition is wrong, the row allows at least
 /// all ready reductions.
-void FluidRows::addMergedReductions() {
+void FluidProgram::addMergedReductions() {
   for (const FluidSegment &segment : segments) {
-    uint32_t ready = segment.readyReductions;
-    if (!segment.reductionsGetReady || ready == windows.reductions.size())
+    uint32_t ready = segment.reductions.launchable;
+    if (!segment.reductions.becomeLaunchable || ready == reductions.size())
       continue;
-    const Moment &beforeNext = segmentAt(windows.reductions[ready].ready).before;
-    Expression allowed = choices.readyBytes[ready];
+    const Moment &beforeNext = segmentAt(reductions[ready].ready).before;
+    Expression allowed = readyWork.bytes[ready];
     Expression between; // number of reductions, up to the last ready one, that end a bucket
     for (uint32_t length = 1; length <= ready; ++length) {
-      Column merged = choices.mergedReductions[ready - length];
-      if (!merged || length > *std::rbegin(kChainLengths))
+      const FluidReduction &reduction = reductions[ready - length];
+      if (!reduction.merged || length > kLongestChain)
         break;
-      const ReductionWindow &reduction = windows.reductions[ready - length];
-      double inputBytes = reduction.shares.byte * double(reduction.inputBytes) / choices.byteUnit;
-      allowed -= inputBytes * (merged - between);
-      between += 1.0 - Expression(merged);
-      if (isOneOf(kChainLengths, length))
-        program.requireAtLeast(allowed, beforeNext.reducedBytes);
+      allowed -= reduction.size * (reduction.merged - between);
+      between += 1.0 - Expression(reduction.merged);
+      if (hasRow(length))
+        program.requireAtLeast(allowed, beforeNext.reductions.bytes);
     }
   }
 }
 
 /// A collective starts after the operation before its gate has ended, and a gather also after the
 /// reductions that must have ended at its gate. Each takes at least as long as alone.
-void FluidRows::addSingleCollectives() {
-  for (size_t j = 0; j < windows.gathers.size(); ++j) {
-    const GatherWindow &gather = windows.gathers[j];
+void FluidProgram::addSingleCollectives() {
+  for (const FluidGather &gather : gathers) {
     double duration = gather.cost.durationNs(gather.sizeBytes) / timeUnitNs;
     double least = gather.leastCost.durationNs(gather.sizeBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(gather.first).start.time,
                            segmentAt(gather.gate).launch.time +
-                               duration * (1.0 - Expression(choices.kept[j])) -
-                               (duration - least) * Expression(choices.chunked[j]));
+                               duration * (1.0 - Expression(gather.kept)) -
+                               (duration - least) * Expression(gather.chunked));
   }
-  for (const ReductionWindow &reduction : windows.reductions) {
+  for (const FluidReduction &reduction : reductions) {
     double duration = reduction.cost.durationNs(reduction.inputBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
                            segmentAt(reduction.ready).before.time + Expression(duration));
@@ -139,28 +105,25 @@ void FluidRows::addSingleCollectives() {
 
 /// The weights of LaneShares.h give the rows. Without computation, weights with a share of
 /// computation imply less than the weights of lanes alone, so they have no rows.
-void FluidRows::addLaneRows(const Moment &from, const Moment &to, bool isComputing,
-                            const Expression &computeTime) {
-  bool gathers = from.gatheredBytes != to.gatheredBytes;
-  bool reductions = from.reducedBytes != to.reducedBytes;
-  for (const LaneShares &shares : laneShares[gathers][reductions])
-    if (isComputing || shares[LaneWork::Compute] == 0 || !(gathers || reductions))
+void FluidProgram::addLaneRows(const Moment &from, const Moment &to, bool isComputing,
+                               const Expression &computeTime) {
+  bool gathering = from.gathers != to.gathers, reducing = from.reductions != to.reductions;
+  for (const LaneShares &shares : laneShares[gathering][reducing])
+    if (isComputing || shares[LaneWork::Compute] == 0 || !(gathering || reducing))
       program.requireAtLeast(to.time - Expression(from.time),
-                             shares[LaneWork::Compute] * computeTime +
-                                 costs.workOf(shares, from, to));
+                             shares[LaneWork::Compute] * computeTime + workOf(shares, from, to));
 }
 
-void FluidRows::addLanes() {
-  for (size_t s = 0; s < segments.size(); ++s) {
-    const FluidSegment &segment = segments[s];
+void FluidProgram::addLanes() {
+  const bool hasChunks = std::ranges::any_of(
+      gathers, [](const FluidGather &gather) { return gather.chunk.has_value(); });
+  for (const FluidSegment &segment : segments) {
     if (segment.launch.time != segment.before.time)
       addLaneRows(segment.before, segment.launch, false, {});
     if (segment.start.time != segment.launch.time)
       addLaneRows(segment.launch, segment.start, false, {});
-    Expression computeTime = segment.segment.durationNs / timeUnitNs;
-    if (!choices.copyTimes.empty())
-      computeTime += choices.copyTimes[s];
-    bool isComputing = segment.segment.durationNs > 0 || !choices.copyTimes.empty();
-    addLaneRows(segment.start, segment.after, isComputing, computeTime);
+    const bool isComputing = segment.durationNs > 0 || hasChunks;
+    addLaneRows(segment.start, segment.after, isComputing,
+                segment.durationNs / timeUnitNs + segment.copyTime);
   }
 }

@@ -35,8 +35,8 @@ static Rates ratesOf(const Contention &contention, const Activity &activity) {
 /// The rates of each combination of work that may run at a moment.
 static std::vector<Rates> findRates(const Problem &problem, BusyLanes busy) {
   std::vector<CollectiveWork> gathers = {CollectiveWork::Gather};
-  if (std::any_of(problem.meshes.begin(), problem.meshes.end(),
-                  [](const Mesh &mesh) { return mesh.copyEngineCost.has_value(); }))
+  if (std::ranges::any_of(problem.meshes,
+                          [](const Mesh &mesh) { return mesh.copyEngineCost.has_value(); }))
     gathers.push_back(CollectiveWork::CopyEngineGather);
   auto statesOf = [](bool isBusy) {
     std::vector<LaneState> states = {LaneState::Idle};
@@ -94,17 +94,14 @@ std::vector<LaneShares> fsdp::schedule::findLaneShares(const Problem &problem, B
   std::vector<LaneShares> found;
   for (const auto &order : kOrders) {
     LaneShares shares;
-    for (LaneWork work : order) {
-      const bool isDone = std::any_of(moments.begin(), moments.end(),
-                                      [&](const Rates &rates) { return rates[size_t(work)] > 0; });
-      if (isDone)
+    for (LaneWork work : order)
+      if (std::ranges::any_of(moments, [&](const Rates &at) { return at[size_t(work)] > 0; }))
         raise(shares, work, moments);
-    }
     for (const Rates &rates : moments)
       if (rates[size_t(c)] == 0)
         shares.idleRate = std::max(shares.idleRate, sumOf(shares, rates));
-    if (std::any_of(found.begin(), found.end(),
-                    [&](const LaneShares &other) { return isAtMost(shares, other); }))
+    if (std::ranges::any_of(found,
+                            [&](const LaneShares &other) { return isAtMost(shares, other); }))
       continue;
     std::erase_if(found, [&](const LaneShares &other) { return isAtMost(other, shares); });
     found.push_back(shares);

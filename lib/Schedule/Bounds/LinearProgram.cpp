@@ -38,8 +38,7 @@ Column LinearProgram::addColumn(double lower, double upper) {
 /// The expression is in [0, upper].
 void LinearProgram::addRow(const Expression &expression, double upper) {
   std::vector<Expression::Term> terms = expression.terms;
-  std::stable_sort(terms.begin(), terms.end(),
-                   [](const auto &a, const auto &b) { return a.column < b.column; });
+  std::ranges::stable_sort(terms, {}, &Expression::Term::column);
   const size_t start = indices.size();
   starts.push_back(int(start));
   rowLower.push_back(0 - expression.constant);

@@ -34,6 +34,7 @@ public:
   Expression &add(const Expression &other, double factor = 1);
   Expression &operator+=(const Expression &other) { return add(other); }
   Expression &operator-=(const Expression &other) { return add(other, -1); }
+  bool isConstant() const { return terms.empty(); }
 
 private:
   friend class LinearProgram;

@@ -17,57 +17,47 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// An arc of the path: a collective between position `from` and the start of operation `to`.
+/// An arc of the path: collectives between position `from` and the start of operation `to`. An arc
+/// over replicas is a reduction and then its all-reduce.
 struct Arc {
-  uint32_t from = 0, to = 0;
-  double durationNs = 0;        // the least; a bucket of several members takes longer
-  CollectiveDuration work = {}; // the part that merging cannot save
+  enum Kind : uint8_t { Reduction, Gather, OverReplicas } kind;
+  uint32_t from, to;
+  double durationNs; // the least; a bucket of several members takes longer
+};
+
+/// Arcs, and the work of gathers and reductions that merging cannot save.
+struct Arcs {
+  std::vector<Arc> arcs;
+  CollectiveDuration gatherWork, reduceWork;
 };
 
 } // namespace
 
-static Arc makeArc(uint32_t from, uint32_t to, const CollectiveCost &cost, int64_t bytes,
-                   bool mergeable) {
+static void addWork(const CollectiveCost &cost, int64_t bytes, bool mergeable,
+                    CollectiveDuration &work) {
   // On a measured curve a larger bucket may have a shorter latency, so the line's latency counts.
-  const CollectiveDuration work{mergeable ? 0 : cost.latencyNs, cost.nsPerByte * double(bytes)};
-  return {from, to, cost.durationNs(bytes), work};
+  work.latencyNs += mergeable ? 0 : cost.latencyNs;
+  work.bytesNs += cost.nsPerByte * double(bytes);
 }
 
-static std::vector<Arc> gatherArcs(const CollectiveWindows &windows) {
-  std::vector<Arc> arcs;
-  for (const GatherWindow &gather : windows.gathers)
-    if (!gather.keepable)
-      arcs.push_back(
-          makeArc(gather.gate, gather.first, gather.leastCost, gather.sizeBytes, gather.mergeable));
-  return arcs;
-}
-
-static std::vector<Arc> reductionArcs(const CollectiveWindows &windows) {
-  std::vector<Arc> arcs;
-  for (const ReductionWindow &reduction : windows.reductions)
-    arcs.push_back(makeArc(reduction.ready, reduction.deadline, reduction.cost,
-                           reduction.inputBytes, reduction.mergeable));
-  return arcs;
-}
-
-/// A reduction with its all-reduce over replicas, as one arc.
-static std::vector<Arc> acrossArcs(const CollectiveWindows &windows) {
-  std::vector<Arc> arcs;
-  for (const ReductionWindow &reduction : windows.reductions)
-    if (reduction.acrossCost)
-      arcs.push_back({reduction.ready, reduction.update,
-                      reduction.cost.durationNs(reduction.inputBytes) +
-                          reduction.acrossCost->durationNs(reduction.outputBytes)});
-  return arcs;
-}
-
-static CollectiveDuration sumOfWork(const std::vector<Arc> &arcs) {
-  CollectiveDuration sum;
-  for (const Arc &arc : arcs) {
-    sum.latencyNs += arc.work.latencyNs;
-    sum.bytesNs += arc.work.bytesNs;
+static Arcs findArcs(const CollectiveWindows &windows) {
+  Arcs found;
+  for (const GatherWindow &gather : windows.gathers) {
+    if (gather.keepable)
+      continue;
+    addWork(gather.leastCost, gather.sizeBytes, gather.mergeable, found.gatherWork);
+    found.arcs.push_back(
+        {Arc::Gather, gather.gate, gather.first, gather.leastCost.durationNs(gather.sizeBytes)});
   }
-  return sum;
+  for (const ReductionWindow &reduction : windows.reductions) {
+    const double reduceNs = reduction.cost.durationNs(reduction.inputBytes);
+    addWork(reduction.cost, reduction.inputBytes, reduction.mergeable, found.reduceWork);
+    found.arcs.push_back({Arc::Reduction, reduction.ready, reduction.deadline, reduceNs});
+    if (reduction.acrossCost)
+      found.arcs.push_back({Arc::OverReplicas, reduction.ready, reduction.update,
+                            reduceNs + reduction.acrossCost->durationNs(reduction.outputBytes)});
+  }
+  return found;
 }
 
 /// The gap of a use is the run of operations between the group's previous use and the use. The
@@ -103,24 +93,20 @@ static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
 
 /// The head of each position: the least time from the step's start to the end of the operation
 /// before it. At a position, waits for reductions come before launches of gathers.
-static std::vector<double> findHeads(const Problem &problem, std::vector<Arc> gathers,
-                                     std::vector<Arc> reductions, std::vector<Arc> across) {
-  size_t n = problem.operations.size();
-  std::vector<double> headNs(n + 1), launchNs(n + 1);
-  for (std::vector<Arc> *arcs : {&gathers, &reductions, &across})
-    std::stable_sort(arcs->begin(), arcs->end(),
-                     [](const Arc &a, const Arc &b) { return a.to < b.to; });
-  auto gather = gathers.begin(), reduction = reductions.begin(), over = across.begin();
-  for (size_t i = 0; i < n; ++i) {
-    launchNs[i] = headNs[i];
-    for (; reduction != reductions.end() && reduction->to == i; ++reduction)
-      launchNs[i] = std::max(launchNs[i], headNs[reduction->from] + reduction->durationNs);
-    double startNs = launchNs[i];
-    for (; gather != gathers.end() && gather->to == i; ++gather)
-      startNs = std::max(startNs, launchNs[gather->from] + gather->durationNs);
-    for (; over != across.end() && over->to == i; ++over)
-      startNs = std::max(startNs, headNs[over->from] + over->durationNs);
-    headNs[i + 1] = startNs + problem.operations[i].durationNs;
+static std::vector<double> findHeads(const Problem &problem, std::vector<Arc> arcs) {
+  std::ranges::sort(arcs, {}, [](const Arc &arc) { return std::pair(arc.to, arc.kind); });
+  std::vector<double> headNs{0}, launchNs;
+  auto arc = arcs.begin();
+  for (uint32_t i = 0; i < problem.operations.size(); ++i) {
+    double startNs = headNs[i];
+    launchNs.push_back(startNs);
+    for (; arc != arcs.end() && arc->to == i; ++arc) {
+      const std::vector<double> &fromNs = arc->kind == Arc::Gather ? launchNs : headNs;
+      startNs = std::max(startNs, fromNs[arc->from] + arc->durationNs);
+      if (arc->kind == Arc::Reduction)
+        launchNs[i] = startNs;
+    }
+    headNs.push_back(startNs + problem.operations[i].durationNs);
   }
   return headNs;
 }
@@ -134,13 +120,12 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   if (problem.operations.empty())
     return {};
   CollectiveWindows windows = findCollectiveWindows(problem);
-  std::vector<Arc> gathers = gatherArcs(windows), reductions = reductionArcs(windows);
-  std::vector<double> headNs = findHeads(problem, gathers, reductions, acrossArcs(windows));
+  auto [arcs, gatherWork, reduceWork] = findArcs(windows);
+  std::vector<double> headNs = findHeads(problem, std::move(arcs));
 
   double leastNsPerByte = windows.gatherCost.nsPerByte; // copies may be gathered from chunks
   for (const GatherWindow &gather : windows.gathers)
     leastNsPerByte = std::min(leastNsPerByte, gather.leastCost.nsPerByte);
-  CollectiveDuration gatherWork = sumOfWork(gathers), reduceWork = sumOfWork(reductions);
   gatherWork.bytesNs += leastNsPerByte * double(findBytesGatheredAgain(windows));
   // Computation starts after its first wait has ended.
   const double firstWaitNs = headNs[1] - problem.operations[0].durationNs;

@@ -11,15 +11,12 @@ Placement::Placement(const TaskContext &context, const Decisions &decisions, Tas
     : problem(context.problem), context(context), decisions(decisions), tasks(tasks),
       streams(problem), reductionLane(problem.oneLane || decisions.shareLane ? 0 : 1),
       isShared(reductionLane == 0), byFirst(tasks.gathers.size()),
-      taskOfUse(problem.uses.size(), UINT32_MAX), unlaunched(tasks.reductions),
-      pending(tasks.reductions), goingOn(tasks.reductions) {
+      taskOfUse(problem.uses.size(), UINT32_MAX) {
   plan.kept = decisions.kept;
   plan.chunked = decisions.chunked;
   plan.shareLane = decisions.shareLane;
   std::iota(byFirst.begin(), byFirst.end(), 0);
-  std::stable_sort(byFirst.begin(), byFirst.end(), [&](uint32_t a, uint32_t b) {
-    return tasks.gathers[a].first < tasks.gathers[b].first;
-  });
+  std::ranges::stable_sort(byFirst, {}, [&](uint32_t index) { return tasks.gathers[index].first; });
   for (uint32_t i = 0; i < tasks.gathers.size(); ++i)
     for (uint32_t use : tasks.gathers[i].uses)
       taskOfUse[use] = i;
@@ -37,8 +34,8 @@ bool Placement::issue() {
   held += tasks.changes[position];
   for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
        ++nextReady)
-    unlaunched.push(nextReady);
-  if (!(pending.isEmpty() && unlaunched.isEmpty()) && !advanceReductions())
+    unlaunched.push_back(nextReady);
+  if (!(pending.empty() && unlaunched.empty()) && !advanceReductions())
     return false;
   launchNeededGathers();
   if (nextAhead < tasks.gathers.size())
@@ -49,11 +46,18 @@ bool Placement::issue() {
   return true;
 }
 
+uint32_t Placement::firstUpdateOf(const std::vector<uint32_t> &reductions) const {
+  uint32_t first = UINT32_MAX;
+  for (uint32_t index : reductions)
+    first = std::min(first, tasks.reductions[index].update);
+  return first;
+}
+
 /// Advances to the next position at which a launch or a wait is possible. Most positions have none.
 void Placement::skipQuiet() {
   uint32_t nextEvent = findNextEvent();
   skipLaunched();
-  bool isReducing = !(pending.isEmpty() && unlaunched.isEmpty());
+  bool isReducing = !(pending.empty() && unlaunched.empty());
   uint32_t nextGather = UINT32_MAX;
   if (nextAhead < tasks.gathers.size())
     nextGather = tasks.gathers[nextAhead].earliest;
@@ -83,7 +87,7 @@ uint32_t Placement::findNextEvent() const {
   if (nextUse < problem.uses.size())
     next = std::min(next, problem.uses[nextUse].first);
   return std::min(
-      {next, unlaunched.getFirstUpdate(), pending.getFirstUpdate(), goingOn.getFirstUpdate()});
+      {next, firstUpdateOf(unlaunched), firstUpdateOf(pending), firstUpdateOf(goingOn)});
 }
 
 /// Whether nothing can be launched or waited for at this position. Gathers count if `mayGather`.
@@ -91,12 +95,12 @@ bool Placement::isQuiet(bool mayGather) const {
   double endNs = streams.getNow() + operation().durationNs * problem.contention.several;
   if (mayGather && streams.findEndOfLane(0) <= endNs)
     return false;
-  if (!unlaunched.isEmpty()) {
+  if (!unlaunched.empty()) {
     bool mayLaunch = tasks.reductions[unlaunched.front()].gate <= position;
     if ((mayLaunch && streams.findEndOfLane(reductionLane) <= endNs) || !canPutOff())
       return false;
   }
-  return pending.isEmpty() || (!hasEnded() && fits(operation().liveBytes + held));
+  return pending.empty() || (!hasEnded() && fits(operation().liveBytes + held));
 }
 
 //===----------------------------------------------------------------------===//
@@ -175,7 +179,7 @@ bool Placement::isLaunchable(GatherTask &task) {
     if (!releaseEnded())
       return false;
   held += task.bytes;
-  bool canGoOn = unlaunched.isEmpty() || canPutOff();
+  bool canGoOn = unlaunched.empty() || canPutOff();
   held -= task.bytes;
   return canGoOn;
 }
@@ -207,10 +211,10 @@ void Placement::launch(ReductionTask &task) {
   task.ticket = streams.launch(reductionLane, task.duration, CollectiveWork::Reduction);
   if (task.across) {
     task.acrossTicket = streams.launchAcross(reductionLane, *task.across);
-    goingOn.push(&task - tasks.reductions.data());
+    goingOn.push_back(&task - tasks.reductions.data());
   }
   held += task.outputBytes;
-  pending.push(&task - tasks.reductions.data());
+  pending.push_back(&task - tasks.reductions.data());
   plan.reductions.push_back({task.reductions, position, 0});
 }
 
@@ -224,10 +228,9 @@ void Placement::waitForOldest() {
 
 /// Waits for the all-reduces over replicas that an update at this position needs.
 void Placement::waitForReplicas() {
-  while (goingOn.getFirstUpdate() == position) {
-    auto due = std::find_if(goingOn.begin(), goingOn.end(), [&](uint32_t index) {
-      return tasks.reductions[index].update == position;
-    });
+  while (firstUpdateOf(goingOn) == position) {
+    auto due = std::ranges::find(goingOn, position,
+                                 [&](uint32_t index) { return tasks.reductions[index].update; });
     streams.waitFor(tasks.reductions[*due].acrossTicket);
     goingOn.erase(due);
   }
@@ -246,8 +249,8 @@ bool Placement::releaseEnded() {
 
 /// Launches the first ready reduction that has room. False if no ready reduction has room.
 bool Placement::launchFirstWithRoom() {
-  auto it = std::find_if(unlaunched.begin(), unlaunched.end(),
-                         [&](uint32_t index) { return hasRoom(tasks.reductions[index]); });
+  auto it = std::ranges::find_if(unlaunched,
+                                 [&](uint32_t index) { return hasRoom(tasks.reductions[index]); });
   if (it == unlaunched.end())
     return false;
   launch(tasks.reductions[*it]);
@@ -265,12 +268,17 @@ bool Placement::canStart() const {
 bool Placement::canPutOff() const {
   if (position + 1 == problem.operations.size())
     return false;
-  if (unlaunched.getFirstUpdate() == position)
+  if (firstUpdateOf(unlaunched) == position)
     return false;
-  int64_t bytes = held + findNeededBytes();
-  return fits(operation().liveBytes + bytes) &&
-         fits(problem.operations[position + 1].carriedBytes + bytes - pending.getInputBytes() +
-              tasks.changes[position + 1] + unlaunched.getMostOutputBytes());
+  int64_t bytes = held + findNeededBytes(), mostOutputBytes = 0;
+  if (!fits(operation().liveBytes + bytes))
+    return false;
+  for (uint32_t index : pending)
+    bytes -= tasks.reductions[index].inputBytes;
+  for (uint32_t index : unlaunched)
+    mostOutputBytes = std::max(mostOutputBytes, tasks.reductions[index].outputBytes);
+  return fits(problem.operations[position + 1].carriedBytes + bytes + tasks.changes[position + 1] +
+              mostOutputBytes);
 }
 
 /// Whether a gather that could start now on the shared lane goes before a reduction.
@@ -284,7 +292,7 @@ bool Placement::isGatherFirst() {
 
 /// Launches ready reductions that can start at once or that cannot be put off.
 void Placement::launchWanted() {
-  while (!unlaunched.isEmpty()) {
+  while (!unlaunched.empty()) {
     const ReductionTask &task = tasks.reductions[unlaunched.front()];
     // If the operation has no room for the output as well, the reduction's wait follows at once.
     bool hasRoomForAll =
@@ -298,7 +306,7 @@ void Placement::launchWanted() {
       continue;
     if (launchFirstWithRoom())
       continue;
-    if (pending.isEmpty())
+    if (pending.empty())
       return; // The schedule of least memory puts this reduction off as well.
     waitForOldest();
   }
@@ -306,14 +314,14 @@ void Placement::launchWanted() {
 
 /// Launches and waits for the reductions that an update at this position needs.
 bool Placement::updateDue() {
-  while (unlaunched.getFirstUpdate() == position) {
+  while (firstUpdateOf(unlaunched) == position) {
     if (launchFirstWithRoom())
       continue;
-    if (pending.isEmpty())
+    if (pending.empty())
       return false;
     waitForOldest();
   }
-  while (pending.getFirstUpdate() == position)
+  while (firstUpdateOf(pending) == position)
     waitForOldest();
   return true;
 }
@@ -321,7 +329,7 @@ bool Placement::updateDue() {
 /// Waits for reductions until the coming operation fits into memory beside the pending reductions.
 bool Placement::makeRoom() {
   while (!fits(operation().liveBytes + held + findNeededBytes())) {
-    if (!pending.isEmpty())
+    if (!pending.empty())
       waitForOldest();
     else if (!launchFirstWithRoom())
       return false;
@@ -330,7 +338,7 @@ bool Placement::makeRoom() {
 }
 
 bool Placement::advanceReductions() {
-  while (pending.getFirstUpdate() == position)
+  while (firstUpdateOf(pending) == position)
     waitForOldest();
   while (true) {
     double beforeNs = streams.getNow();
@@ -339,7 +347,7 @@ bool Placement::advanceReductions() {
     if (!updateDue() || !makeRoom())
       return false;
     // After a wait that took time, more reductions can start.
-    if (streams.getNow() == beforeNs || unlaunched.isEmpty())
+    if (streams.getNow() == beforeNs || unlaunched.empty())
       return true;
   }
 }

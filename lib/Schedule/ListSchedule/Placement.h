@@ -20,46 +20,6 @@
 
 namespace fsdp::schedule {
 
-/// Reduction tasks in order, with the sums that the list scheduler needs at every position.
-class ReductionQueue {
-public:
-  explicit ReductionQueue(const std::vector<ReductionTask> &tasks) : tasks(tasks) {}
-
-  bool isEmpty() const { return indices.empty(); }
-  size_t size() const { return indices.size(); }
-  uint32_t front() const { return indices.front(); }
-  auto begin() const { return indices.begin(); }
-  auto end() const { return indices.end(); }
-
-  int64_t getInputBytes() const { return inputBytes; }           // of all tasks
-  int64_t getMostOutputBytes() const { return mostOutputBytes; } // largest output of a task
-  uint32_t getFirstUpdate() const { return firstUpdate; }
-
-  void push(uint32_t index) {
-    indices.push_back(index);
-    count(tasks[index]);
-  }
-  void erase(std::vector<uint32_t>::const_iterator it) {
-    indices.erase(it);
-    inputBytes = mostOutputBytes = 0;
-    firstUpdate = UINT32_MAX;
-    for (uint32_t index : indices)
-      count(tasks[index]);
-  }
-
-private:
-  void count(const ReductionTask &task) {
-    inputBytes += task.inputBytes;
-    mostOutputBytes = std::max(mostOutputBytes, task.outputBytes);
-    firstUpdate = std::min(firstUpdate, task.update);
-  }
-
-  const std::vector<ReductionTask> &tasks;
-  std::vector<uint32_t> indices;
-  int64_t inputBytes = 0, mostOutputBytes = 0;
-  uint32_t firstUpdate = UINT32_MAX;
-};
-
 class Placement {
 public:
   Placement(const TaskContext &context, const Decisions &decisions, Tasks &tasks);
@@ -85,7 +45,7 @@ private:
   void waitForOldest();
   /// Whether the oldest pending reduction has ended.
   bool hasEnded() const {
-    return !pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket);
+    return !pending.empty() && streams.hasEnded(tasks.reductions[pending.front()].ticket);
   }
   bool releaseEnded();
   void launchWanted();
@@ -109,6 +69,8 @@ private:
 
   const Operation &operation() const { return problem.operations[position]; }
   bool fits(int64_t bytes) const { return bytes <= tasks.capBytes; }
+  /// The first position at which one of these reductions is needed.
+  uint32_t firstUpdateOf(const std::vector<uint32_t> &reductions) const;
   /// The time at which the next operation ends if nothing else is launched.
   double findOperationEnd() const;
   int64_t findNeededBytes() const;
@@ -131,9 +93,10 @@ private:
   std::vector<uint32_t> taskOfUse;
   uint32_t nextUse = 0;
   size_t nextReady = 0;      // reduction task
-  ReductionQueue unlaunched; // ready, not launched yet
-  ReductionQueue pending;    // launched, not waited for yet
-  ReductionQueue goingOn;    // all-reduced over replicas, not waited for yet
+  // Reduction tasks, in order.
+  std::vector<uint32_t> unlaunched; // ready, not launched yet
+  std::vector<uint32_t> pending;    // launched, not waited for yet
+  std::vector<uint32_t> goingOn;    // all-reduced over replicas, not waited for yet
 };
 
 } // namespace fsdp::schedule

@@ -15,52 +15,37 @@ TaskContext::TaskContext(const Problem &given, const std::vector<uint8_t> &chunk
     : chunked(chunked),
       changed(chunked.empty() ? std::nullopt : std::optional(withChunks(given, chunked))),
       problem(changed ? *changed : given), previousUses(problem.previousUses()),
-      nextUses(problem.nextUses()), reductionChanges(problem.operations.size() + 1),
-      beginNs(problem.reachedNs()) {
+      reductionChanges(problem.operations.size() + 1), beginNs(problem.reachedNs()) {
   for (const Reduction &reduction : problem.reductions) {
     reductionChanges[reduction.ready] += reduction.inputBytes;
     reductionChanges[reduction.update + 1] -= reduction.outputBytes;
   }
 }
 
-static bool mayChunkAll(const TaskContext &context, const Decisions &decisions) {
-  const std::vector<uint8_t> &chunked = decisions.chunked;
-  if (chunked.empty())
-    return true;
-  if (chunked.size() != context.problem.uses.size() || decisions.kept.size() != chunked.size())
-    return false;
-  for (uint32_t use = 0; use < chunked.size(); ++use)
-    if (chunked[use] &&
-        (decisions.kept[use] || !mayChunk(context.problem, use, context.previousUses[use])))
-      return false;
-  return true;
-}
-
 bool fsdp::schedule::isComplete(const TaskContext &context, const Decisions &decisions) {
   const Problem &problem = context.problem;
-  if (decisions.kept.size() != problem.uses.size() || !mayChunkAll(context, decisions))
+  const std::vector<uint8_t> &kept = decisions.kept, &chunked = decisions.chunked;
+  const size_t numUses = problem.uses.size(), numReductions = problem.reductions.size();
+  if (kept.size() != numUses || (!chunked.empty() && chunked.size() != numUses) ||
+      (!decisions.reductionGates.empty() && decisions.reductionGates.size() != numReductions))
     return false;
-  std::vector<uint8_t> isServed = decisions.kept;
+  std::vector<uint8_t> isServed = kept, isReduced(numReductions);
   for (const Decisions::Gathers &bucket : decisions.gathers)
     for (uint32_t use : bucket.uses)
-      if (use >= isServed.size() || isServed[use]++)
+      if (use >= numUses || isServed[use]++)
         return false;
-  for (size_t i = 0; i < isServed.size(); ++i) {
-    KeepRule rule = problem.groups[problem.uses[i].group].keep;
-    bool canKeep = context.previousUses[i] >= 0 && rule != KeepRule::Never;
-    bool mustKeep = context.previousUses[i] >= 0 && rule == KeepRule::Always;
-    if (!isServed[i] || (decisions.kept[i] ? !canKeep : mustKeep))
-      return false;
-  }
-  if (!decisions.reductionGates.empty() &&
-      decisions.reductionGates.size() != problem.reductions.size())
-    return false;
-  std::vector<uint8_t> isReduced(problem.reductions.size());
   for (const std::vector<uint32_t> &bucket : decisions.reductions)
     for (uint32_t reduction : bucket)
-      if (reduction >= isReduced.size() || isReduced[reduction]++)
+      if (reduction >= numReductions || isReduced[reduction]++)
         return false;
-  return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
+  for (uint32_t i = 0; i < numUses; ++i) {
+    const int32_t previous = context.previousUses[i];
+    if (keepRuleOf(problem, i, previous) == (kept[i] ? KeepRule::Never : KeepRule::Always))
+      return false;
+    if (!chunked.empty() && chunked[i] && (kept[i] || !mayChunk(problem, i, previous)))
+      return false;
+  }
+  return std::ranges::count(isServed, 0) == 0 && std::ranges::count(isReduced, 0) == 0;
 }
 
 /// One launch for `uses`, which are members of the bucket.
@@ -69,13 +54,13 @@ static GatherTask makeGatherTask(const TaskContext &context, const std::vector<u
   const Problem &problem = context.problem;
   GatherTask task;
   task.uses = uses;
-  std::sort(task.uses.begin(), task.uses.end());
+  std::ranges::sort(task.uses);
   task.first = problem.uses[task.uses.front()].first;
   task.earliest = std::min(bucket.gate, task.first);
   for (uint32_t use : task.uses) {
     if (int32_t previous = context.previousUses[use]; previous >= 0)
       task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
-    task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+    task.bytes += problem.groupOfUse(use).gatheredBytes;
   }
   const uint32_t use = task.uses.front(); // all uses have one mesh; all or none are from chunks
   const bool isChunked = !context.chunked.empty() && context.chunked[use];
@@ -88,7 +73,7 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
                                        const std::vector<uint32_t> &bucket) {
   ReductionTask task;
   task.reductions = bucket;
-  std::sort(task.reductions.begin(), task.reductions.end());
+  std::ranges::sort(task.reductions);
   task.update = UINT32_MAX;
   for (uint32_t index : task.reductions) {
     const Reduction &reduction = problem.reductions[index];
@@ -160,8 +145,8 @@ bool LeastMemoryWalk::advanceReductions() {
   launchPeak = 0;
   while (std::erase_if(pending, [&](uint32_t index) { return launchIfRoom(index); })) {
   }
-  return std::none_of(pending.begin(), pending.end(),
-                      [&](uint32_t index) { return tasks.reductions[index].update == position; });
+  return std::ranges::none_of(
+      pending, [&](uint32_t index) { return tasks.reductions[index].update == position; });
 }
 
 bool LeastMemoryWalk::findRoom() {
@@ -229,7 +214,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   int64_t prefetchCapBytes =
       std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
   tasks.changes = context.reductionChanges;
-  std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
+  std::vector<uint32_t> ends = findCopyEnds(problem, context.previousUses, decisions.kept);
   std::vector<int64_t> begins(problem.operations.size());
   const int64_t mostBytes = maxBucketBytes.value_or(kUnlimited);
   bool isPossible = true;
@@ -237,21 +222,20 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
     split(
         bucket.uses, mostBytes,
         [&](uint32_t use) {
-          return std::pair(problem.groups[problem.uses[use].group].mesh,
+          return std::pair(problem.groupOfUse(use).mesh,
                            !decisions.chunked.empty() && decisions.chunked[use]);
         },
-        [&](uint32_t use) { return problem.groups[problem.uses[use].group].gatheredBytes; },
+        [&](uint32_t use) { return problem.groupOfUse(use).gatheredBytes; },
         [&](const std::vector<uint32_t> &uses) {
           GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, uses, bucket));
           isPossible &= task.earliest <= task.first;
           begins[task.first] += task.bytes;
           for (uint32_t use : task.uses)
-            tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+            tasks.changes[ends[use] + 1] -= problem.groupOfUse(use).gatheredBytes;
         });
   for (const std::vector<uint32_t> &bucket : decisions.reductions)
     split(
-        bucket, mostBytes,
-        [&](uint32_t index) { return problem.groups[problem.reductions[index].group].mesh; },
+        bucket, mostBytes, [&](uint32_t index) { return problem.groupOfReduction(index).mesh; },
         [&](uint32_t index) { return problem.reductions[index].inputBytes; },
         [&](const std::vector<uint32_t> &members) {
           ReductionTask &task =
@@ -260,8 +244,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
         });
   if (!isPossible)
     return std::nullopt;
-  std::stable_sort(tasks.reductions.begin(), tasks.reductions.end(),
-                   [](const auto &a, const auto &b) { return a.ready < b.ready; });
+  std::ranges::stable_sort(tasks.reductions, {}, &ReductionTask::ready);
   if (!LeastMemoryWalk(problem, begins, prefetchCapBytes, tasks).findRoom())
     return std::nullopt;
   return tasks;

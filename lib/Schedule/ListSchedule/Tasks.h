@@ -57,7 +57,7 @@ struct TaskContext {
   const std::vector<uint8_t> chunked; // by use; empty: none is
   const std::optional<Problem> changed;
   const Problem &problem; // includes the time and bytes of chunks
-  std::vector<int32_t> previousUses, nextUses;
+  std::vector<int32_t> previousUses;
   std::vector<int64_t> reductionChanges; // as Tasks::changes, without copies
   std::vector<double> beginNs;           // by position, without any waiting
 };

@@ -7,14 +7,14 @@
 using namespace fsdp::schedule;
 
 std::vector<Operation> fsdp::schedule::addChunks(const Problem &problem,
-                                                 const std::vector<int32_t> &previousUses,
                                                  std::span<const uint8_t> chunked) {
+  const std::vector<int32_t> previousUses = problem.previousUses();
   std::vector<Operation> operations = problem.operations;
   std::vector<int64_t> changes(operations.size() + 1); // of bytes that are live
   for (size_t use = 0; use < chunked.size(); ++use) {
     if (!chunked[use])
       continue;
-    const Chunk &chunk = *problem.groups[problem.uses[use].group].chunk;
+    const Chunk &chunk = *problem.groupOfUse(use).chunk;
     uint32_t made = problem.uses[previousUses[use]].last;
     operations[made].durationNs += chunk.copyNs;
     changes[made] += chunk.bytes;
@@ -32,19 +32,19 @@ std::vector<Operation> fsdp::schedule::addChunks(const Problem &problem,
 
 Problem fsdp::schedule::withChunks(const Problem &problem, std::span<const uint8_t> chunked) {
   Problem changed = problem;
-  if (!chunked.empty())
-    changed.operations = addChunks(problem, problem.previousUses(), chunked);
+  changed.operations = addChunks(problem, chunked);
   return changed;
 }
 
 std::vector<uint32_t> fsdp::schedule::findCopyEnds(const Problem &problem,
-                                                   const std::vector<int32_t> &nextUses,
+                                                   const std::vector<int32_t> &previousUses,
                                                    const std::vector<uint8_t> &kept) {
-  std::vector<uint32_t> ends(problem.uses.size());
-  for (size_t i = ends.size(); i-- > 0;) {
-    int32_t next = nextUses[i];
-    ends[i] = next >= 0 && kept[next] ? ends[next] : problem.uses[i].last;
-  }
+  std::vector<uint32_t> ends;
+  for (const Use &use : problem.uses)
+    ends.push_back(use.last);
+  for (size_t i = ends.size(); i-- > 0;)
+    if (kept[i])
+      ends[previousUses[i]] = ends[i];
   return ends;
 }
 
@@ -56,16 +56,13 @@ template <typename AtLaunch, typename AtOperation>
 static void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
                           AtOperation &&atOperation) {
   size_t n = problem.operations.size();
-  std::vector<Operation> withChunks;
-  if (!plan.chunked.empty())
-    withChunks = addChunks(problem, problem.previousUses(), plan.chunked);
-  const std::vector<Operation> &operations = plan.chunked.empty() ? problem.operations : withChunks;
+  const std::vector<Operation> operations = addChunks(problem, plan.chunked);
   // By position: bytes that become live minus bytes that die, before its launches of reductions.
   std::vector<int64_t> changes(n + 1);
-  std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
+  std::vector<uint32_t> ends = findCopyEnds(problem, problem.previousUses(), plan.kept);
   for (const GatherBucket &bucket : plan.gathers)
     for (uint32_t use : bucket.uses)
-      changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+      changes[ends[use] + 1] -= problem.groupOfUse(use).gatheredBytes;
   for (const ReductionBucket &bucket : plan.reductions)
     for (uint32_t index : bucket.reductions) {
       const Reduction &reduction = problem.reductions[index];
@@ -92,7 +89,7 @@ static void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&a
     }
     for (; gather != plan.gathers.end() && gather->launch == i; ++gather)
       for (uint32_t use : gather->uses)
-        held += problem.groups[problem.uses[use].group].gatheredBytes;
+        held += problem.groupOfUse(use).gatheredBytes;
     atOperation(held + operations[i].liveBytes, i);
   }
 }
@@ -108,15 +105,11 @@ Peak fsdp::schedule::peakOf(const Problem &problem, const Plan &plan) {
 }
 
 void fsdp::schedule::putOffWaits(const Problem &problem, Plan &plan) {
-  std::vector<int64_t> heldBytes(problem.operations.size());
-  int64_t peakBytes = 0;
-  auto reach = [&](int64_t bytes) { peakBytes = std::max(peakBytes, bytes); };
+  const int64_t peakBytes = peakOf(problem, plan).bytes;
+  std::vector<int64_t> heldBytes; // by operation
   walkLiveBytes(
-      problem, plan, [&](int64_t bytes, uint32_t) { reach(bytes); },
-      [&](int64_t bytes, uint32_t operation) {
-        heldBytes[operation] = bytes;
-        reach(bytes);
-      });
+      problem, plan, [](int64_t, uint32_t) {},
+      [&](int64_t bytes, uint32_t) { heldBytes.push_back(bytes); });
   // A later wait adds bytes only to operations before the next launch of a reduction. So each
   // operation is affected by at most one wait.
   for (size_t i = 0; i < plan.reductions.size(); ++i) {

@@ -1,9 +1,4 @@
 //===- LiveBytes.h - Live bytes of a plan, with its chunks -------*- C++ -*-===//
-//
-// The rules of Problem.h: the last operation of the use that leaves a chunk makes it. The chunk is
-// live from this operation to the first operation of the use that is gathered from it.
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_LIB_SCHEDULE_LIVEBYTES_H
 #define FSDP_LIB_SCHEDULE_LIVEBYTES_H
@@ -12,23 +7,26 @@
 
 namespace fsdp::schedule {
 
-/// Whether a use may be gathered from chunks. `previous` is the group's previous use; -1: none.
+/// Whether a use may or must read the copy of the group's previous use, `previous`; -1: there is
+/// none.
+inline KeepRule keepRuleOf(const Problem &problem, uint32_t use, int32_t previous) {
+  return previous < 0 ? KeepRule::Never : problem.groupOfUse(use).keep;
+}
+/// Whether a use may be gathered from chunks.
 inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
-  const Group &group = problem.groups[problem.uses[use].group];
+  const Group &group = problem.groupOfUse(use);
   return previous >= 0 && group.chunk && group.keep != KeepRule::Always;
 }
 
 /// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Durations
-/// include the time to make chunks, and bytes include chunks. O(n).
-std::vector<Operation> addChunks(const Problem &problem, const std::vector<int32_t> &previousUses,
-                                 std::span<const uint8_t> chunked);
-
-/// The problem with these operations. Empty `chunked`: the problem unchanged.
+/// include the time to make chunks, and bytes include chunks. Empty `chunked`: no use is. O(n).
+std::vector<Operation> addChunks(const Problem &problem, std::span<const uint8_t> chunked);
+/// The problem with these operations.
 Problem withChunks(const Problem &problem, std::span<const uint8_t> chunked);
 
 /// By use: the last operation that reads the use's gathered copy. The uses in `kept` read the copy
 /// of the group's previous use.
-std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &nextUses,
+std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &previousUses,
                                    const std::vector<uint8_t> &kept);
 
 /// Moves each wait for a reduction towards the launch of the next reduction or its own update,

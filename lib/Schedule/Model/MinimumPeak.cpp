@@ -8,11 +8,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LiveBytes.h"
 #include "fsdp/Schedule/LeaveRoom.h"
 
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <map>
 
 using namespace fsdp::schedule;
 
@@ -39,22 +41,21 @@ static Floor findFloor(const Problem &problem) {
   size_t n = problem.operations.size();
   Changes atOperations(n + 1), atPositions(n + 1);
   std::vector<int32_t> previous = problem.previousUses();
-  for (size_t i = 0; i < problem.uses.size(); ++i) {
+  for (uint32_t i = 0; i < problem.uses.size(); ++i) {
     const Use &use = problem.uses[i];
-    const Group &group = problem.groups[use.group];
+    const int64_t bytes = problem.groupOfUse(i).gatheredBytes;
     uint32_t first = use.first, firstPosition = use.first + 1;
-    if (previous[i] >= 0 && group.keep == KeepRule::Always)
+    if (keepRuleOf(problem, i, previous[i]) == KeepRule::Always)
       first = firstPosition = problem.uses[previous[i]].last + 1;
-    add(atOperations, first, use.last + 1, group.gatheredBytes);
-    add(atPositions, firstPosition, use.last + 1, group.gatheredBytes);
+    add(atOperations, first, use.last + 1, bytes);
+    add(atPositions, firstPosition, use.last + 1, bytes);
   }
   Floor floor;
-  floor.operationBytes.resize(n);
-  floor.positionBytes.resize(n);
   int64_t operationBytes = 0, positionBytes = 0;
   for (size_t i = 0; i < n; ++i) {
-    floor.operationBytes[i] = problem.operations[i].liveBytes + (operationBytes += atOperations[i]);
-    floor.positionBytes[i] = problem.operations[i].carriedBytes + (positionBytes += atPositions[i]);
+    const Operation &operation = problem.operations[i];
+    floor.operationBytes.push_back(operation.liveBytes + (operationBytes += atOperations[i]));
+    floor.positionBytes.push_back(operation.carriedBytes + (positionBytes += atPositions[i]));
   }
   return floor;
 }
@@ -76,35 +77,30 @@ static std::optional<Problem::MinimumPeak> findPeak(const Problem &problem, cons
                                                     int64_t cap) {
   Problem::MinimumPeak peak;
   auto reach = [&](int64_t bytes, uint32_t operation) {
-    if (bytes > peak.bytes)
+    if (bytes > peak.bytes && bytes <= cap)
       peak = {bytes, operation};
     return bytes <= cap;
   };
-  std::vector<const Reduction *> pending; // a heap: least output first
-  auto later = [](const Reduction *a, const Reduction *b) {
-    return a->outputBytes > b->outputBytes;
-  };
+  std::multimap<int64_t, const Reduction *> pending; // least output first
   size_t next = 0;
   int64_t held = 0; // inputs of pending reductions, shards of finished reductions
   std::vector<int64_t> updated(problem.operations.size() + 1);
   for (uint32_t i = 0; i < problem.operations.size(); ++i) {
     held -= updated[i];
     for (; next < problem.reductions.size() && problem.reductions[next].ready == i; ++next) {
-      pending.push_back(&problem.reductions[next]);
-      held += pending.back()->inputBytes;
-      std::push_heap(pending.begin(), pending.end(), later);
+      const Reduction &reduction = problem.reductions[next];
+      pending.emplace(reduction.outputBytes, &reduction);
+      held += reduction.inputBytes;
     }
     while (!pending.empty()) {
-      const Reduction &reduction = *pending.front();
-      if (floor.positionBytes[i] + held + reduction.outputBytes > cap)
+      const Reduction &reduction = *pending.begin()->second;
+      if (!reach(floor.positionBytes[i] + held + reduction.outputBytes, i))
         break;
-      reach(floor.positionBytes[i] + held + reduction.outputBytes, i);
       held += reduction.outputBytes - reduction.inputBytes;
       updated[reduction.update + 1] += reduction.outputBytes;
-      std::pop_heap(pending.begin(), pending.end(), later);
-      pending.pop_back();
+      pending.erase(pending.begin());
     }
-    for (const Reduction *reduction : pending)
+    for (auto [outputBytes, reduction] : pending)
       if (reduction->update == i)
         return std::nullopt;
     if (!reach(floor.operationBytes[i] + held, i))

@@ -89,7 +89,10 @@ static Wrong checkReductions(const Problem &problem) {
 
 /// The lower bounds assume that no duration is below the line, and that durations do not fall as
 /// bytes grow.
-static Wrong checkCurve(const CollectiveCost &cost, const std::string &name) {
+static Wrong checkCost(const CollectiveCost &cost, const std::string &name) {
+  if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
+    return "a " + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
+           std::to_string(cost.nsPerByte) + " ns per byte";
   if (!cost.curve)
     return std::nullopt;
   constexpr double kRounding = 1e-9;
@@ -113,10 +116,7 @@ static Wrong checkCosts(const Problem &problem) {
          {std::pair(mesh.gatherCost, "gather"), std::pair(mesh.reduceCost, "reduction"),
           std::pair(mesh.acrossCost.value_or(CollectiveCost()), "reduction over replicas"),
           std::pair(mesh.copyEngineCost.value_or(CollectiveCost()), "gather by copy engines")})
-      if (!isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
-        return std::string("a ") + name + " takes " + std::to_string(cost.latencyNs) + " ns and " +
-               std::to_string(cost.nsPerByte) + " ns per byte";
-      else if (Wrong wrong = checkCurve(cost, name))
+      if (Wrong wrong = checkCost(cost, name))
         return wrong;
   return std::nullopt;
 }
@@ -156,12 +156,11 @@ static Wrong checkGroups(const Problem &problem) {
     if (group.chunk->bytes < 0)
       return "a chunk of group '" + group.name + "' has " + std::to_string(group.chunk->bytes) +
              " bytes";
-    const CollectiveCost &cost = group.chunk->gatherCost;
-    if (!isAmount(group.chunk->copyNs) || !isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
+    if (!isAmount(group.chunk->copyNs))
       return "a chunk of group '" + group.name + "' takes " + std::to_string(group.chunk->copyNs) +
-             " ns to copy, and its gather " + std::to_string(cost.latencyNs) + " ns and " +
-             std::to_string(cost.nsPerByte) + " ns per byte";
-    if (Wrong wrong = checkCurve(cost, "gather of chunks"))
+             " ns to copy";
+    if (Wrong wrong =
+            checkCost(group.chunk->gatherCost, "gather of chunks of group '" + group.name + "'"))
       return wrong;
   }
   return std::nullopt;
@@ -182,9 +181,17 @@ std::vector<double> Problem::reachedNs() const {
   return reached;
 }
 
+std::vector<uint8_t> Problem::events() const {
+  std::vector<uint8_t> isEvent(operations.size() + 1);
+  for (const Use &use : uses)
+    isEvent[use.first] = isEvent[use.last + 1] = 1;
+  for (const Reduction &reduction : reductions)
+    isEvent[reduction.ready] = isEvent[reduction.update] = 1;
+  return isEvent;
+}
+
 bool Problem::hasReplicas() const {
-  return std::any_of(meshes.begin(), meshes.end(),
-                     [](const Mesh &mesh) { return mesh.acrossCost.has_value(); });
+  return std::ranges::any_of(meshes, [](const Mesh &mesh) { return mesh.acrossCost.has_value(); });
 }
 
 CollectiveCost Mesh::leastGatherCost() const {
@@ -195,8 +202,8 @@ CollectiveCost Mesh::leastGatherCost() const {
 }
 
 bool Problem::hasTransports() const {
-  return std::any_of(meshes.begin(), meshes.end(),
-                     [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
+  return std::ranges::any_of(
+      meshes, [](const Mesh &mesh) { return mesh.copyEngineCost && !mesh.copyEngineOnly; });
 }
 
 /// Members may have different costs: the bucket may not be split by cost yet.
@@ -224,7 +231,7 @@ static CollectiveDuration durationOf(std::span<const uint32_t> bucket, bool coal
 CollectiveDuration Problem::ofGather(std::span<const uint32_t> bucket,
                                      std::span<const uint8_t> chunked, bool byCopyEngine) const {
   return durationOf(
-      bucket, coalesces, [&](uint32_t use) { return groups[uses[use].group].gatheredBytes; },
+      bucket, coalesces, [&](uint32_t use) { return groupOfUse(use).gatheredBytes; },
       [&](uint32_t use) -> const CollectiveCost & {
         return gatherCostOf(use, !chunked.empty() && chunked[use], byCopyEngine);
       });
@@ -256,11 +263,10 @@ std::vector<int32_t> Problem::previousUses() const {
 }
 
 std::vector<int32_t> Problem::nextUses() const {
-  std::vector<int32_t> next(uses.size(), -1), latest(groups.size(), -1);
-  for (size_t i = uses.size(); i-- > 0;) {
-    next[i] = latest[uses[i].group];
-    latest[uses[i].group] = int32_t(i);
-  }
+  std::vector<int32_t> previous = previousUses(), next(uses.size(), -1);
+  for (size_t i = 0; i < uses.size(); ++i)
+    if (previous[i] >= 0)
+      next[previous[i]] = int32_t(i);
   return next;
 }
 

@@ -15,12 +15,10 @@ public:
   Verifier(const Problem &problem, const Plan &plan)
       : problem(problem), plan(plan), previousUses(problem.previousUses()) {}
 
-  Wrong checkKept() const;
-  Wrong checkChunked() const;
-  Wrong checkTransports() const;
+  Wrong checkUses() const;
+  Wrong checkTransport(const GatherBucket &bucket, uint32_t use) const;
   Wrong checkGathers() const;
   Wrong checkReductions() const;
-  Wrong checkMeshes() const;
   Wrong checkMemory() const;
 
 private:
@@ -28,12 +26,11 @@ private:
   Moments findMoments() const;
   std::vector<uint32_t> findLastReaders() const;
   std::string nameUse(uint32_t use) const {
-    return "use " + std::to_string(use) + " of group '" +
-           problem.groups[problem.uses[use].group].name + "'";
+    return "use " + std::to_string(use) + " of group '" + problem.groupOfUse(use).name + "'";
   }
   std::string nameReduction(uint32_t reduction) const {
     return "reduction " + std::to_string(reduction) + " of group '" +
-           problem.groups[problem.reductions[reduction].group].name + "'";
+           problem.groupOfReduction(reduction).name + "'";
   }
 
   const Problem &problem;
@@ -49,59 +46,53 @@ static std::string bucketName(const char *kind, size_t index) {
   return std::string(kind) + " bucket " + std::to_string(index);
 }
 
-Wrong Verifier::checkKept() const {
-  if (plan.kept.size() != problem.uses.size())
-    return "the plan says of " + std::to_string(plan.kept.size()) +
-           " uses whether they are kept, the problem has " + std::to_string(problem.uses.size());
+Wrong Verifier::checkUses() const {
+  auto hasAll = [&](const std::vector<uint8_t> &flags, const char *what) -> Wrong {
+    if (flags.size() == problem.uses.size())
+      return std::nullopt;
+    return "the plan says of " + std::to_string(flags.size()) + " uses whether they are " + what +
+           ", the problem has " + std::to_string(problem.uses.size());
+  };
+  if (Wrong wrong = hasAll(plan.kept, "kept"))
+    return wrong;
+  if (Wrong wrong = hasAll(plan.chunked, "gathered from chunks"); wrong && !plan.chunked.empty())
+    return wrong;
   for (uint32_t use = 0; use < plan.kept.size(); ++use) {
-    KeepRule rule = problem.groups[problem.uses[use].group].keep;
-    bool hasPrevious = previousUses[use] >= 0;
+    const Group &group = problem.groupOfUse(use);
+    const bool hasPrevious = previousUses[use] >= 0;
     if (plan.kept[use] && !hasPrevious)
       return nameUse(use) + " is kept, although it is the first of its group";
-    if (plan.kept[use] && rule == KeepRule::Never)
+    if (plan.kept[use] && group.keep == KeepRule::Never)
       return nameUse(use) + " is kept, although the group may not be";
-    if (!plan.kept[use] && hasPrevious && rule == KeepRule::Always)
+    if (!plan.kept[use] && hasPrevious && group.keep == KeepRule::Always)
       return nameUse(use) + " is not kept, although the group must be";
-  }
-  return std::nullopt;
-}
-
-Wrong Verifier::checkChunked() const {
-  if (plan.chunked.empty())
-    return std::nullopt;
-  if (plan.chunked.size() != problem.uses.size())
-    return "the plan says of " + std::to_string(plan.chunked.size()) +
-           " uses whether they are gathered from chunks, the problem has " +
-           std::to_string(problem.uses.size());
-  for (uint32_t use = 0; use < plan.chunked.size(); ++use) {
-    if (!plan.chunked[use])
+    if (!plan.isChunked(use))
       continue;
-    const Group &group = problem.groups[problem.uses[use].group];
     if (plan.kept[use])
       return nameUse(use) + " is kept and gathered from chunks";
-    if (previousUses[use] < 0)
+    if (!hasPrevious)
       return nameUse(use) + " is gathered from chunks, although it is the first of its group";
     if (!group.chunk)
       return nameUse(use) + " is gathered from chunks, which the group does not have";
   }
-  for (uint32_t index = 0; index < plan.gathers.size(); ++index)
-    for (uint32_t use : plan.gathers[index].uses)
-      if (plan.chunked[use] != plan.chunked[plan.gathers[index].uses.front()])
-        return bucketName("gather", index) + " gathers some uses from chunks and others not";
   return std::nullopt;
 }
 
-Wrong Verifier::checkTransports() const {
-  for (uint32_t index = 0; index < plan.gathers.size(); ++index)
-    for (uint32_t use : plan.gathers[index].uses) {
-      const Mesh &mesh = problem.meshes[problem.groups[problem.uses[use].group].mesh];
-      const bool isWhole = !plan.isChunked(use), byCopyEngine = plan.gathers[index].byCopyEngine;
-      if (byCopyEngine && !(isWhole && mesh.copyEngineCost))
-        return nameUse(use) + " is gathered by copy engines, which it may not be";
-      if (!byCopyEngine && isWhole && mesh.copyEngineCost && mesh.copyEngineOnly)
-        return nameUse(use) + " is gathered by kernels, although it must be by copy engines";
-    }
+/// How the bucket's gather moves the use's bytes.
+Wrong Verifier::checkTransport(const GatherBucket &bucket, uint32_t use) const {
+  const Mesh &mesh = problem.meshOfUse(use);
+  const bool isWhole = !plan.isChunked(use);
+  if (bucket.byCopyEngine && !(isWhole && mesh.copyEngineCost))
+    return nameUse(use) + " is gathered by copy engines, which it may not be";
+  if (!bucket.byCopyEngine && isWhole && mesh.copyEngineCost && mesh.copyEngineOnly)
+    return nameUse(use) + " is gathered by kernels, although it must be by copy engines";
   return std::nullopt;
+}
+
+static Wrong checkMeshes(const std::string &bucket, const Group &first, const Group &other) {
+  if (first.mesh == other.mesh)
+    return std::nullopt;
+  return bucket + " has groups of several meshes: '" + first.name + "' and '" + other.name + "'";
 }
 
 Wrong Verifier::checkGathers() const {
@@ -138,6 +129,13 @@ Wrong Verifier::checkGathers() const {
         return nameUse(use) + " is gathered at " + atPosition(bucket.launch) +
                ", while the group's copy is used until operation " +
                std::to_string(problem.uses[previous].last);
+      const uint32_t first = bucket.uses.front();
+      if (plan.isChunked(use) != plan.isChunked(first))
+        return name + " gathers some uses from chunks and others not";
+      if (Wrong wrong = checkTransport(bucket, use))
+        return wrong;
+      if (Wrong wrong = checkMeshes(name, problem.groupOfUse(first), problem.groupOfUse(use)))
+        return wrong;
     }
   }
   for (uint32_t use = 0; use < bucketOfUse.size(); ++use)
@@ -186,33 +184,14 @@ Wrong Verifier::checkReductions() const {
         return nameReduction(member) + " is updated by operation " +
                std::to_string(reduction.update) + ", before it is waited for at " +
                atPosition(bucket.wait);
+      if (Wrong wrong = checkMeshes(name, problem.groupOfReduction(bucket.reductions.front()),
+                                    problem.groupOfReduction(member)))
+        return wrong;
     }
   }
   for (uint32_t i = 0; i < bucketOfReduction.size(); ++i)
     if (bucketOfReduction[i] == kNone)
       return nameReduction(i) + " is missing";
-  return std::nullopt;
-}
-
-/// The members of a bucket have one mesh.
-Wrong Verifier::checkMeshes() const {
-  auto groupOfUse = [&](uint32_t use) { return problem.uses[use].group; };
-  auto groupOfReduction = [&](uint32_t reduction) { return problem.reductions[reduction].group; };
-  auto find = [&](const char *kind, size_t index, std::span<const uint32_t> members,
-                  auto groupOf) -> Wrong {
-    const Group &first = problem.groups[groupOf(members.front())];
-    for (uint32_t member : members)
-      if (const Group &group = problem.groups[groupOf(member)]; group.mesh != first.mesh)
-        return bucketName(kind, index) + " has groups of several meshes: '" + first.name +
-               "' and '" + group.name + "'";
-    return std::nullopt;
-  };
-  for (size_t i = 0; i < plan.gathers.size(); ++i)
-    if (Wrong wrong = find("gather", i, plan.gathers[i].uses, groupOfUse))
-      return wrong;
-  for (size_t i = 0; i < plan.reductions.size(); ++i)
-    if (Wrong wrong = find("reduction", i, plan.reductions[i].reductions, groupOfReduction))
-      return wrong;
   return std::nullopt;
 }
 
@@ -269,12 +248,12 @@ Wrong Verifier::checkMemory() const {
   for (const GatherBucket &bucket : plan.gathers)
     for (uint32_t use : bucket.uses)
       moments.addBuffer(moments.ofOperation(bucket.launch), moments.begin[lastReaders[use] + 1],
-                        problem.groups[problem.uses[use].group].gatheredBytes);
+                        problem.groupOfUse(use).gatheredBytes);
   for (uint32_t use = 0; use < plan.chunked.size(); ++use)
     if (plan.chunked[use])
       moments.addBuffer(moments.ofOperation(problem.uses[previousUses[use]].last),
                         moments.begin[problem.uses[use].first + 1],
-                        problem.groups[problem.uses[use].group].chunk->bytes);
+                        problem.groupOfUse(use).chunk->bytes);
   for (size_t index = 0; index < plan.reductions.size(); ++index) {
     const ReductionBucket &bucket = plan.reductions[index];
     uint32_t launch = moments.ofReduction[index];
@@ -306,8 +285,7 @@ Wrong Verifier::checkMemory() const {
 // of issue, and each wait comes after its launch.
 Wrong fsdp::schedule::verify(const Problem &problem, const Plan &plan) {
   Verifier verifier(problem, plan);
-  for (auto check : {&Verifier::checkKept, &Verifier::checkGathers, &Verifier::checkChunked,
-                     &Verifier::checkTransports, &Verifier::checkReductions, &Verifier::checkMeshes,
+  for (auto check : {&Verifier::checkUses, &Verifier::checkGathers, &Verifier::checkReductions,
                      &Verifier::checkMemory})
     if (Wrong wrong = (verifier.*check)())
       return wrong;

@@ -3,6 +3,7 @@
 #include "fsdp/Schedule/Policies.h"
 
 #include "ListSchedule/Tasks.h"
+#include "Model/LiveBytes.h"
 
 #include <algorithm>
 
@@ -16,8 +17,8 @@ std::string_view fsdp::schedule::getName(Policy policy) {
 static std::vector<uint8_t> keepByRule(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint8_t> kept(problem.uses.size());
-  for (size_t i = 0; i < kept.size(); ++i)
-    kept[i] = previous[i] >= 0 && problem.groups[problem.uses[i].group].keep == KeepRule::Always;
+  for (uint32_t i = 0; i < kept.size(); ++i)
+    kept[i] = keepRuleOf(problem, i, previous[i]) == KeepRule::Always;
   return kept;
 }
 
@@ -110,8 +111,8 @@ static Plan planFsdp2(const Problem &problem) {
 static std::vector<uint8_t> keepForFree(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint8_t> byRule = keepByRule(problem), kept = byRule;
-  for (size_t i = 0; i < kept.size(); ++i)
-    if (previous[i] >= 0 && problem.groups[problem.uses[i].group].keep == KeepRule::Free)
+  for (uint32_t i = 0; i < kept.size(); ++i)
+    if (keepRuleOf(problem, i, previous[i]) == KeepRule::Free)
       kept[i] = problem.uses[previous[i]].last + 1 == problem.uses[i].first;
   // A reduction between the two uses may need that memory.
   std::vector<uint32_t> gates(kept.size());

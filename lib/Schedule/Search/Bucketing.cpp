@@ -33,10 +33,8 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
     // The inputs of the bucket's members stay live until this member is ready. The last reduction
     // has a bucket of its own: no computation hides it.
     bool last = merging.kind == Merging::Threshold && i + 1 == reductions.size();
-    if (!full && (last || reduction.ready > update ||
-                  !profile.fits(reductions[buckets.back().front()].ready, reduction.ready, bytes)))
-      full = true;
-    if (full) {
+    if (full || last || reduction.ready > update ||
+        !profile.fits({reductions[buckets.back().front()].ready, reduction.ready, bytes})) {
       buckets.emplace_back();
       bytes = 0;
       update = reduction.update;
@@ -75,9 +73,9 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
       if (first == bucketFirst && apart)
         begins = false;
       else if (!begins)
-        begins = !apart || !profile.fits(bucketFirst, first, size);
+        begins = !apart || !profile.fits({bucketFirst, first, size});
       if (!begins)
-        profile.add(bucketFirst, first, size);
+        profile.add({bucketFirst, first, size});
     }
     if (begins || buckets.empty()) {
       buckets.emplace_back();
@@ -135,12 +133,8 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   decisions.kept = recipe.kept;
   decisions.chunked = recipe.chunked;
   decisions.gathers = makeGatherBuckets(space, recipe, bound);
-  for (Decisions::Gathers &bucket : decisions.gathers) {
-    int64_t bytes = 0;
-    for (uint32_t use : bucket.uses)
-      bytes += space.bytesOf(use);
-    bucket.byCopyEngine = double(bytes) >= recipe.copyEngineBytes;
-  }
+  for (Decisions::Gathers &bucket : decisions.gathers)
+    bucket.byCopyEngine = double(space.bytesOf(bucket.uses)) >= recipe.copyEngineBytes;
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
   if (recipe.latest > 0)
     setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);

@@ -80,20 +80,6 @@ void CoordinateDescent::tryUsesOfBound() {
     tryUses(round(bound.kept, offset), round(bound.chunked, offset));
 }
 
-void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes) {
-  auto tryMerging = [&](Merging value) {
-    Recipe recipe = current;
-    recipe.*merging = value;
-    tryRecipe(std::move(recipe));
-  };
-  tryMerging({});
-  if (!bound.kept.empty())
-    for (double offset : {0., .3, .6})
-      tryMerging({Merging::Rounding, 0, offset});
-  for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
-    tryMerging({Merging::Threshold, multiple * latencyBytes, 0});
-}
-
 template <typename T>
 void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> values) {
   for (const T &value : values) {
@@ -101,6 +87,15 @@ void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> value
     recipe.*field = value;
     tryRecipe(std::move(recipe));
   }
+}
+
+void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes) {
+  descend(merging, {{}});
+  if (!bound.kept.empty())
+    for (double offset : {0., .3, .6})
+      descend(merging, {{Merging::Rounding, 0, offset}});
+  for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
+    descend(merging, {{Merging::Threshold, multiple * latencyBytes, 0}});
 }
 
 /// Bytes whose transfer takes as long as the latency that merging saves.
@@ -115,14 +110,13 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
   for (double multiple : {0., 1., 4., 8., 16., 32.}) {
     for (double slowdown : {1., 1.05, 1.1, 1.2, 1.4})
       for (bool share : {false, true}) {
+        if (share && !mayShareLane)
+          continue;
         Recipe recipe = current;
         recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
                           multiple * gatherBytes};
         recipe.latest = slowdown;
-        if (mayShareLane)
-          recipe.shareLane = share;
-        else if (share)
-          continue;
+        recipe.shareLane = share;
         tryRecipe(std::move(recipe));
       }
   }

@@ -42,8 +42,7 @@ void Evaluator::offer(Plan &&plan, double makespanNs) {
   constexpr double kGain = 1 - 1e-9;
   size_t capacity = options.jitter ? kPoolSize : 1;
   if (!pool.empty() && makespanNs >= pool.front().makespanNs * kGain) {
-    bool isKnown = std::any_of(pool.begin(), pool.end(),
-                               [&](const Incumbent &other) { return other.plan == plan; });
+    bool isKnown = std::ranges::find(pool, plan, &Incumbent::plan) != pool.end();
     if (pool.size() < capacity && makespanNs <= pool.front().makespanNs * kNearlyEqual && !isKnown)
       pool.push_back({std::move(plan), makespanNs, origin});
     return;

@@ -24,12 +24,6 @@ private:
   void tryPolicies();
   void solveProgram();
   void search();
-  /// Whether latencies are left out of the linear program. With many large groups latencies matter
-  /// little, and they cost most of the program's time.
-  bool isLarge() const {
-    constexpr size_t kManyUses = 130;
-    return problem.uses.size() > kManyUses;
-  }
   void addRobustVariants();
   std::vector<Incumbent> addSlack() const;
   size_t preferUnderJitter(const std::vector<Incumbent> &candidates) const;
@@ -56,11 +50,12 @@ void Optimizer::tryPolicies() {
 }
 
 /// The time to solve the linear program grows with the square of its size. With more uses it would
-/// take longer than the rest of the search.
+/// take longer than the rest of the search. With many large groups latencies matter little, and
+/// they cost most of the program's time.
 void Optimizer::solveProgram() {
-  constexpr size_t kMostUses = 600;
+  constexpr size_t kMostUses = 600, kMostUsesWithLatency = 130;
   if (problem.uses.size() <= kMostUses)
-    bound = fluidBound(problem, {.ignoreLatency = isLarge()});
+    bound = fluidBound(problem, {.ignoreLatency = problem.uses.size() > kMostUsesWithLatency});
   evaluator.setBound(bound.makespanNs);
 }
 
@@ -68,14 +63,12 @@ void Optimizer::search() {
   evaluator.limitSimulations(options.simulationBudget / 2);
   evaluator.setOrigin("coordinate descent");
   descendCoordinates(space, bound, evaluator);
-  evaluator.limitSimulations(options.simulationBudget);
   evaluator.setOrigin("local search");
-  searchLocally(space, options.seed, evaluator);
-  for (int64_t i = 1;
-       i <= OptimizeOptions::kRepetitions && !evaluator.isWithin(OptimizeOptions::kFarFromBound);
-       ++i) {
+  for (int64_t i = 0; i <= OptimizeOptions::kRepetitions; ++i) {
     evaluator.limitSimulations(options.simulationBudget * (i + 1));
     searchLocally(space, options.seed + uint64_t(i), evaluator);
+    if (evaluator.isWithin(OptimizeOptions::kFarFromBound))
+      return;
   }
 }
 
@@ -115,15 +108,12 @@ size_t Optimizer::preferUnderJitter(const std::vector<Incumbent> &candidates) co
   for (const Incumbent &candidate : candidates)
     plans.push_back(&candidate.plan);
   std::vector<JitteredMakespan> makespans = simulate(problem, plans, *options.jitter);
-  double leastMeanNs = makespans.front().meanNs;
-  for (const JitteredMakespan &makespan : makespans)
-    leastMeanNs = std::min(leastMeanNs, makespan.meanNs);
-  auto best = size_t(-1);
-  for (size_t i = 0; i < makespans.size(); ++i)
-    if (makespans[i].meanNs <= leastMeanNs * Evaluator::kNearlyEqual &&
-        (best == size_t(-1) || makespans[i].percentile95Ns < makespans[best].percentile95Ns))
-      best = i;
-  return best;
+  const double leastMeanNs = std::ranges::min(makespans, {}, &JitteredMakespan::meanNs).meanNs;
+  for (JitteredMakespan &makespan : makespans)
+    if (makespan.meanNs > leastMeanNs * Evaluator::kNearlyEqual)
+      makespan.percentile95Ns = std::numeric_limits<double>::infinity();
+  return size_t(std::ranges::min_element(makespans, {}, &JitteredMakespan::percentile95Ns) -
+                makespans.begin());
 }
 
 std::optional<Outcome> Optimizer::run() {

@@ -5,16 +5,16 @@
 #include "Bucketing.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace fsdp::schedule;
 
 void RandomMove::gatherAgain(uint32_t use) {
   next.kept[use] = 0;
   uint32_t first = space.firstOf(use);
-  auto after =
-      std::find_if(next.gathers.begin(), next.gathers.end(), [&](const Decisions::Gathers &bucket) {
-        return space.firstOf(bucket.uses.front()) >= first;
-      });
+  auto after = std::ranges::find_if(next.gathers, [&](const Decisions::Gathers &bucket) {
+    return space.firstOf(bucket.uses.front()) >= first;
+  });
   next.gathers.insert(after, {{use}, 0});
 }
 
@@ -23,14 +23,14 @@ void RandomMove::gatherWhole(uint32_t use) {
   if (next.chunked.empty())
     return;
   next.chunked[use] = 0;
-  if (std::none_of(next.chunked.begin(), next.chunked.end(), [](uint8_t is) { return is; }))
+  if (std::ranges::count(next.chunked, 1) == 0)
     next.chunked.clear();
 }
 
 /// Gathers the use from chunks if its group has chunks and the chunk fits into memory.
 bool RandomMove::gatherFromChunks(uint32_t use) {
-  if (!space.problem.groups[space.problem.uses[use].group].chunk ||
-      !MemoryProfile(space, next.kept, next.chunked).fitsChunk(use))
+  if (!space.problem.groupOfUse(use).chunk ||
+      !MemoryProfile(space, next.kept, next.chunked).fits(space.chunkOf(use)))
     return false;
   next.chunked.resize(space.problem.uses.size());
   next.chunked[use] = 1;
@@ -40,21 +40,13 @@ bool RandomMove::gatherFromChunks(uint32_t use) {
 void RandomMove::keep(uint32_t use) {
   next.kept[use] = 1;
   gatherWhole(use);
-  for (size_t i = 0; i < next.gathers.size(); ++i) {
-    std::vector<uint32_t> &uses = next.gathers[i].uses;
-    auto member = std::find(uses.begin(), uses.end(), use);
-    if (member == uses.end())
-      continue;
-    uses.erase(member);
-    if (uses.empty())
-      next.gathers.erase(next.gathers.begin() + ptrdiff_t(i));
-    return;
-  }
+  for (Decisions::Gathers &bucket : next.gathers)
+    std::erase(bucket.uses, use);
+  std::erase_if(next.gathers, [](const Decisions::Gathers &bucket) { return bucket.uses.empty(); });
 }
 
 bool RandomMove::fits(uint32_t use) const {
-  return MemoryProfile(space, next.kept, next.chunked)
-      .fits(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
+  return MemoryProfile(space, next.kept, next.chunked).fits(space.keptCopy(use));
 }
 
 RandomMove::Pattern RandomMove::choosePattern(size_t count) {
@@ -69,14 +61,6 @@ RandomMove::Pattern RandomMove::choosePattern(size_t count) {
 
 static std::vector<uint32_t> &membersOf(Decisions::Gathers &bucket) { return bucket.uses; }
 static std::vector<uint32_t> &membersOf(std::vector<uint32_t> &bucket) { return bucket; }
-static Decisions::Gathers withMembers(const Decisions::Gathers &bucket,
-                                      std::vector<uint32_t> members) {
-  return {std::move(members), bucket.gate, bucket.byCopyEngine};
-}
-static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
-                                         std::vector<uint32_t> members) {
-  return members;
-}
 
 /// Merges a bucket with the next bucket, splits it, or moves the first member of the next bucket
 /// into it.
@@ -98,7 +82,8 @@ bool RandomMove::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
       changed = true;
     } else if (members.size() > 1) {
       size_t middle = 1 + draws.below(members.size() - 1);
-      Bucket tail = withMembers(*at, {members.begin() + ptrdiff_t(middle), members.end()});
+      Bucket tail = *at;
+      membersOf(tail).assign(members.begin() + ptrdiff_t(middle), members.end());
       members.resize(middle);
       buckets.insert(at + 1, std::move(tail));
       changed = true;
@@ -148,47 +133,44 @@ bool RandomMove::moveKeeps() {
 /// Gathers some uses from chunks, as far as these fit, or from all ranks again.
 bool RandomMove::moveChunks() {
   const std::vector<uint32_t> &candidates = space.mayChunk;
-  Pattern pattern = choosePattern(candidates.size());
   auto isChunked = [&](uint32_t use) { return !next.chunked.empty() && next.chunked[use]; };
-  bool isToChunks = !isChunked(candidates[pattern.begin]), changed = false;
-  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+  const Pattern pattern = choosePattern(candidates.size());
+  const bool isToChunks = !isChunked(candidates[pattern.begin]);
+  return pattern.change([&](size_t i) {
     uint32_t use = candidates[i];
     if (next.kept[use] || isChunked(use) == isToChunks)
-      continue;
+      return false;
     if (!isToChunks)
       gatherWhole(use);
-    changed |= !isToChunks || gatherFromChunks(use);
-  }
-  return changed;
+    return !isToChunks || gatherFromChunks(use);
+  });
 }
 
 /// Changes the transport of some buckets: all get the transport that the first of them lacks.
 bool RandomMove::moveTransports() {
   if (next.gathers.empty())
     return false;
-  Pattern pattern = choosePattern(next.gathers.size());
+  const Pattern pattern = choosePattern(next.gathers.size());
   const bool byCopyEngine = !next.gathers[pattern.begin].byCopyEngine;
-  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride)
+  return pattern.change([&](size_t i) {
     next.gathers[i].byCopyEngine = byCopyEngine;
-  return true;
+    return true;
+  });
 }
+
+/// Whether the gate was another one.
+static bool change(uint32_t &gate, uint32_t value) { return std::exchange(gate, value) != value; }
 
 bool RandomMove::moveGates() {
   if (next.gathers.empty())
     return false;
   constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of durations; 0: no gate
-  double multiple = kMultiples[draws.below(std::size(kMultiples))];
-  Pattern pattern = choosePattern(next.gathers.size());
-  bool changed = false;
-  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
-    Decisions::Gathers &bucket = next.gathers[i];
-    uint32_t gate =
-        multiple > 0 ? gateBefore(space, bucket.uses, next.chunked, bucket.byCopyEngine, multiple)
-                     : 0;
-    changed |= bucket.gate != gate;
-    bucket.gate = gate;
-  }
-  return changed;
+  const double multiple = kMultiples[draws.below(std::size(kMultiples))];
+  return choosePattern(next.gathers.size()).change([&](size_t i) {
+    auto &[uses, gate, byCopyEngine] = next.gathers[i];
+    return change(gate,
+                  multiple > 0 ? gateBefore(space, uses, next.chunked, byCopyEngine, multiple) : 0);
+  });
 }
 
 /// Moves gates of gathers to positions shortly before or after their current launches.
@@ -206,16 +188,10 @@ bool RandomMove::moveLaunches() {
       return launch - std::min(launch, count);
     return space.events[segment - std::min(segment, count)];
   };
-  Pattern pattern = choosePattern(next.gathers.size());
-  bool changed = false;
-  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
-    Decisions::Gathers &bucket = next.gathers[i];
-    uint32_t use = bucket.uses.front();
-    uint32_t gate = std::min(shift(launches[use]), space.firstOf(use));
-    changed |= bucket.gate != gate;
-    bucket.gate = gate;
-  }
-  return changed;
+  return choosePattern(next.gathers.size()).change([&](size_t i) {
+    uint32_t use = next.gathers[i].uses.front();
+    return change(next.gathers[i].gate, std::min(shift(launches[use]), space.firstOf(use)));
+  });
 }
 
 /// Sets the gates of some reductions: some events after readiness, or after the first operation of
@@ -233,19 +209,13 @@ bool RandomMove::moveReductionGates() {
       return 0;
     if (!isBehindUse)
       return space.eventAfter(ready, numEvents);
-    auto use = std::partition_point(uses.begin(), uses.end(),
-                                    [&](const Use &it) { return it.first < ready; });
+    auto use = std::ranges::lower_bound(uses, ready, {}, &Use::first);
     return use == uses.end() ? 0 : use->first + 1;
   };
   next.reductionGates.resize(reductions.size());
-  Pattern pattern = choosePattern(reductions.size());
-  bool changed = false;
-  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
-    uint32_t gate = gateOf(reductions[i].ready);
-    changed |= next.reductionGates[i] != gate;
-    next.reductionGates[i] = gate;
-  }
-  return changed;
+  return choosePattern(reductions.size()).change([&](size_t i) {
+    return change(next.reductionGates[i], gateOf(reductions[i].ready));
+  });
 }
 
 /// Switches between one lane and two if concurrent gathers and reductions slow each other down; on
@@ -265,16 +235,15 @@ bool RandomMove::moveLanes() {
 
 template <typename Bucket>
 static void rebuild(std::vector<Bucket> &buckets, size_t begin, size_t end, size_t numMembers) {
-  Bucket whole = buckets[begin];
   std::vector<uint32_t> all;
   for (size_t i = begin; i < end; ++i)
     all.insert(all.end(), membersOf(buckets[i]).begin(), membersOf(buckets[i]).end());
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   std::vector<Bucket> rebuilt;
   for (size_t i = 0; i < all.size(); i += numMembers) {
     auto first = all.begin() + ptrdiff_t(i);
-    rebuilt.push_back(
-        withMembers(whole, {first, std::min(first + ptrdiff_t(numMembers), all.end())}));
+    Bucket &part = rebuilt.emplace_back(buckets[begin]);
+    membersOf(part).assign(first, std::min(first + ptrdiff_t(numMembers), all.end()));
   }
   buckets.erase(buckets.begin() + ptrdiff_t(begin), buckets.begin() + ptrdiff_t(end));
   buckets.insert(buckets.begin() + ptrdiff_t(begin), rebuilt.begin(), rebuilt.end());

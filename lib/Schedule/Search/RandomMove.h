@@ -29,6 +29,13 @@ private:
   /// A selection of elements: every `stride`-th in [begin, end).
   struct Pattern {
     size_t begin, end, stride;
+    /// Calls `element` for each. Whether a call returned that it changed the element.
+    template <typename Element> bool change(Element element) const {
+      bool isChanged = false;
+      for (size_t i = begin; i < end; i += stride)
+        isChanged |= element(i);
+      return isChanged;
+    }
   };
   Pattern choosePattern(size_t count);
 

@@ -13,26 +13,19 @@ SearchSpace::SearchSpace(const Problem &problem)
   size_t numOperations = problem.operations.size();
   alwaysKept.resize(problem.uses.size());
   for (uint32_t use = 0; use < problem.uses.size(); ++use) {
-    KeepRule rule = problem.groups[problem.uses[use].group].keep;
-    if (previousUse[use] < 0)
-      continue;
-    if (rule == KeepRule::Always)
-      alwaysKept[use] = 1;
-    else if (rule == KeepRule::Free)
+    KeepRule rule = keepRuleOf(problem, use, previousUse[use]);
+    alwaysKept[use] = rule == KeepRule::Always;
+    if (rule == KeepRule::Free)
       mayKeep.push_back(use);
     if (fsdp::schedule::mayChunk(problem, use, previousUse[use]))
       mayChunk.push_back(use);
   }
 
-  std::vector<uint8_t> cut(numOperations + 1);
-  for (const Use &use : problem.uses)
-    cut[use.first] = cut[use.last + 1] = 1;
-  for (const Reduction &reduction : problem.reductions)
-    cut[reduction.ready] = cut[reduction.update] = 1;
-  std::vector<int64_t> unavoidable = problem.unavoidableBytes();
+  const std::vector<uint8_t> isEvent = problem.events();
+  const std::vector<int64_t> unavoidable = problem.unavoidableBytes();
   segmentOf.resize(numOperations + 1);
   for (size_t i = 0; i < numOperations; ++i) {
-    if (i == 0 || cut[i]) {
+    if (i == 0 || isEvent[i]) {
       segmentBytes.push_back(0);
       events.push_back(uint32_t(i));
     }
@@ -59,47 +52,41 @@ MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> 
     : space(space), bytes(space.segmentBytes) {
   for (uint32_t use : space.mayKeep)
     if (kept[use])
-      add(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
+      add(space.keptCopy(use));
   if (!chunked.empty())
     for (uint32_t use : space.mayChunk)
       if (chunked[use])
-        addChunk(use);
+        add(space.chunkOf(use));
 }
 
-bool MemoryProfile::fitsChunk(uint32_t use) const {
-  return fits(space.gapBegin(use) - 1, space.firstOf(use) + 1, space.chunkOf(use).bytes);
-}
-
-void MemoryProfile::addChunk(uint32_t use) {
-  add(space.gapBegin(use) - 1, space.firstOf(use) + 1, space.chunkOf(use).bytes);
-}
-
-bool MemoryProfile::fits(uint32_t begin, uint32_t end, int64_t more) const {
+bool MemoryProfile::fits(const Buffer &buffer) const {
   if (!space.problem.memoryCapBytes)
     return true;
-  int64_t limit = *space.problem.memoryCapBytes - more;
-  for (uint32_t i = space.segmentOf[begin]; i < space.segmentOf[end]; ++i)
+  int64_t limit = *space.problem.memoryCapBytes - buffer.bytes;
+  for (uint32_t i = space.segmentOf[buffer.begin]; i < space.segmentOf[buffer.end]; ++i)
     if (bytes[i] > limit)
       return false;
   return true;
 }
 
-void MemoryProfile::add(uint32_t begin, uint32_t end, int64_t more) {
-  for (uint32_t i = space.segmentOf[begin]; i < space.segmentOf[end]; ++i)
-    bytes[i] += more;
+void MemoryProfile::add(const Buffer &buffer) {
+  for (uint32_t i = space.segmentOf[buffer.begin]; i < space.segmentOf[buffer.end]; ++i)
+    bytes[i] += buffer.bytes;
+}
+
+bool MemoryProfile::addIfFits(const Buffer &buffer) {
+  bool isFitting = fits(buffer);
+  if (isFitting)
+    add(buffer);
+  return isFitting;
 }
 
 std::vector<uint8_t> fsdp::schedule::fitKeeps(const SearchSpace &space,
                                               std::span<const uint32_t> order) {
   MemoryProfile profile(space, space.alwaysKept, {});
   std::vector<uint8_t> kept = space.alwaysKept;
-  for (uint32_t use : order) {
-    uint32_t begin = space.gapBegin(use), end = space.firstOf(use);
-    if (!profile.fits(begin, end, space.bytesOf(use)))
-      continue;
-    profile.add(begin, end, space.bytesOf(use));
-    kept[use] = 1;
-  }
+  for (uint32_t use : order)
+    kept[use] = profile.addIfFits(space.keptCopy(use));
   return kept;
 }
 
@@ -108,19 +95,18 @@ std::vector<uint8_t> fsdp::schedule::fitChunks(const SearchSpace &space,
                                                std::span<const uint32_t> order) {
   MemoryProfile profile(space, kept, {});
   std::vector<uint8_t> chunked;
-  for (uint32_t use : order) {
-    if (kept[use] || !profile.fitsChunk(use))
-      continue;
-    profile.addChunk(use);
-    chunked.resize(space.problem.uses.size());
-    chunked[use] = 1;
-  }
+  for (uint32_t use : order)
+    if (!kept[use] && profile.addIfFits(space.chunkOf(use))) {
+      chunked.resize(space.problem.uses.size());
+      chunked[use] = 1;
+    }
   return chunked;
 }
 
 std::vector<uint32_t> fsdp::schedule::orderByGap(const SearchSpace &space,
                                                  std::vector<uint32_t> uses) {
-  std::stable_sort(uses.begin(), uses.end(),
-                   [&](uint32_t a, uint32_t b) { return space.gapNs(a) < space.gapNs(b); });
+  std::ranges::stable_sort(uses, {}, [&](uint32_t use) {
+    return space.startNs[space.firstOf(use)] - space.startNs[space.gapBegin(use)];
+  });
   return uses;
 }

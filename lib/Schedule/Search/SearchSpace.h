@@ -10,6 +10,12 @@
 
 namespace fsdp::schedule {
 
+/// A buffer that is live on positions [begin, end).
+struct Buffer {
+  uint32_t begin = 0, end = 0;
+  int64_t bytes = 0;
+};
+
 /// The problem must outlive the search space.
 struct SearchSpace {
   explicit SearchSpace(const Problem &problem);
@@ -25,17 +31,16 @@ struct SearchSpace {
   std::vector<int64_t> segmentBytes; // by segment: the most unavoidable bytes of its operations
   std::vector<uint32_t> events;      // positions at which segments begin, ascending
 
-  int64_t bytesOf(uint32_t use) const {
-    return problem.groups[problem.uses[use].group].gatheredBytes;
-  }
-  const Chunk &chunkOf(uint32_t use) const {
-    return *problem.groups[problem.uses[use].group].chunk;
-  }
+  int64_t bytesOf(uint32_t use) const { return problem.groupOfUse(use).gatheredBytes; }
   uint32_t firstOf(uint32_t use) const { return problem.uses[use].first; }
   /// The position at which the copy of the previous use is released if it is not kept.
   uint32_t gapBegin(uint32_t use) const { return problem.uses[size_t(previousUse[use])].last + 1; }
-  /// The computation time between the group's previous use and this use.
-  double gapNs(uint32_t use) const { return startNs[firstOf(use)] - startNs[gapBegin(use)]; }
+  /// The copy that the group's previous use left, if it is kept for this use.
+  Buffer keptCopy(uint32_t use) const { return {gapBegin(use), firstOf(use), bytesOf(use)}; }
+  /// The chunk from which the use is gathered.
+  Buffer chunkOf(uint32_t use) const {
+    return {gapBegin(use) - 1, firstOf(use) + 1, problem.groupOfUse(use).chunk->bytes};
+  }
   /// The position of the `count`-th event after `position`; at most the last event.
   uint32_t eventAfter(uint32_t position, size_t count) const {
     return events[std::min(events.size() - 1, segmentOf[position] + count)];
@@ -52,11 +57,10 @@ public:
   MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept,
                 std::span<const uint8_t> chunked);
 
-  /// Whether `bytes` more fit the cap on positions [begin, end).
-  bool fits(uint32_t begin, uint32_t end, int64_t bytes) const;
-  void add(uint32_t begin, uint32_t end, int64_t bytes);
-  bool fitsChunk(uint32_t use) const;
-  void addChunk(uint32_t use);
+  /// Whether the buffer fits the cap as well.
+  bool fits(const Buffer &buffer) const;
+  void add(const Buffer &buffer);
+  bool addIfFits(const Buffer &buffer);
 
 private:
   const SearchSpace &space;

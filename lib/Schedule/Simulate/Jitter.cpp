@@ -104,13 +104,8 @@ public:
   JitteredDurations(const Problem &problem, const Jitter &jitter)
       : problem(problem), compute(jitter.computeSpread), network(jitter.networkSpread),
         ranks(jitter.ranks), computeDraws(jitter.seed), networkDraws(~jitter.seed),
-        isStretch(problem.operations.size() + 1), endNs(problem.operations.size() + 1),
-        useFactors(problem.uses.size()), reductionFactors(problem.reductions.size()) {
-    for (const Use &use : problem.uses)
-      isStretch[use.first] = isStretch[use.last + 1] = true;
-    for (const Reduction &reduction : problem.reductions)
-      isStretch[reduction.ready] = isStretch[reduction.update] = true;
-  }
+        isStretch(problem.events()), endNs(problem.operations.size() + 1),
+        useFactors(problem.uses.size()), reductionFactors(problem.reductions.size()) {}
 
   void draw() {
     double factor = 1;
@@ -147,19 +142,15 @@ class PlanDurations {
 public:
   PlanDurations(const Problem &problem, const Plan &plan, const JitteredDurations &drawn)
       : drawn(drawn), nominal{problem, plan.chunked} {
-    if (plan.chunked.empty())
-      return;
-    std::vector<Operation> operations = addChunks(problem, problem.previousUses(), plan.chunked);
+    std::vector<Operation> operations = addChunks(problem, plan.chunked);
     copyNs.resize(operations.size() + 1);
     for (size_t i = 0; i < operations.size(); ++i)
       copyNs[i + 1] = copyNs[i] + operations[i].durationNs - problem.operations[i].durationNs;
   }
 
   double ofOperations(uint32_t first, uint32_t end) const {
-    double ns = drawn.ofOperations(first, end);
-    return copyNs.empty() ? ns : ns + copyNs[end] - copyNs[first];
+    return drawn.ofOperations(first, end) + copyNs[end] - copyNs[first];
   }
-  double ofOperation(uint32_t index) const { return ofOperations(index, index + 1); }
   CollectiveDuration ofGathers(const GatherBucket &bucket) const {
     return scale(nominal.ofGathers(bucket), drawn.ofGathers(bucket));
   }
@@ -177,7 +168,7 @@ private:
 
   const JitteredDurations &drawn;
   const NominalDurations nominal;
-  std::vector<double> copyNs; // by position: time to make chunks so far; empty: no chunks
+  std::vector<double> copyNs; // by position: time to make chunks so far
 };
 
 } // namespace

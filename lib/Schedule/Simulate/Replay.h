@@ -59,18 +59,17 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
   };
   uint32_t gather = 0, reduction = 0, waited = 0, use = 0, waitedAcross = 0;
   for (uint32_t position = 0; position < numOperations;) {
-    for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
-      wait(reductions[waited], &Timeline::exposedReductionNs, waited);
-    for (; reduction < numReductions && plan.reductions[reduction].launch == position;) {
+    for (;; ++reduction) {
+      for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
+        wait(reductions[waited], &Timeline::exposedReductionNs, waited);
+      if (reduction == numReductions || plan.reductions[reduction].launch > position)
+        break;
       reductions[reduction] =
           streams.launch(reductionLane, durations.ofReductions(plan.reductions[reduction]),
                          CollectiveWork::Reduction);
       if (goesAcross(problem, plan.reductions[reduction]))
         across[reduction] =
             streams.launchAcross(reductionLane, durations.ofAcross(plan.reductions[reduction]));
-      ++reduction;
-      for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
-        wait(reductions[waited], &Timeline::exposedReductionNs, waited);
     }
     for (; gather < numGathers && plan.gathers[gather].launch == position; ++gather)
       gathers[gather] = streams.launch(0, durations.ofGathers(plan.gathers[gather]),
@@ -99,12 +98,13 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
     if constexpr (requires { durations.ofOperations(position, next); }) {
       streams.compute(durations.ofOperations(position, next));
       position = next;
-    }
-    for (; position < next; ++position) {
-      double startNs = streams.getNow();
-      streams.compute(durations.ofOperation(position));
-      if (timeline)
-        timeline->operations[position] = {startNs, streams.getNow()};
+    } else {
+      for (; position < next; ++position) {
+        double startNs = streams.getNow();
+        streams.compute(durations.ofOperation(position));
+        if (timeline)
+          timeline->operations[position] = {startNs, streams.getNow()};
+      }
     }
   }
   double makespanNs = streams.finish();

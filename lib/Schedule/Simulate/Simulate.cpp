@@ -19,8 +19,7 @@ std::vector<AcrossWait> fsdp::schedule::findAcrossWaits(const Problem &problem, 
       update = std::min(update, problem.reductions[reduction].update);
     waits.push_back({update, index});
   }
-  std::stable_sort(waits.begin(), waits.end(),
-                   [](const AcrossWait &a, const AcrossWait &b) { return a.update < b.update; });
+  std::ranges::stable_sort(waits, {}, &AcrossWait::update);
   return waits;
 }
 

@@ -40,28 +40,21 @@ public:
   }
 
   Ticket launch(uint32_t index, CollectiveDuration duration, CollectiveWork work) {
-    Lane &lane = lanes[index];
-    Ticket ticket{index, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({duration, {}, work, numLaunched++});
-    ++lane.numReleased;
-    if (ticket.number > lane.numEnded)
-      lane.queuedNs += duration.totalNs();
-    else if (mayBegin(lane))
-      begin(index, now);
+    Ticket ticket = add(index, duration, work);
+    if (ticket.number > lanes[index].numEnded)
+      lanes[index].queuedNs += duration.totalNs();
+    release(index, now);
     return ticket;
   }
 
   /// Launches an all-reduce over replicas, which starts after the last collective launched on
   /// `behindLane` has ended.
   Ticket launchAcross(uint32_t behindLane, CollectiveDuration duration) {
-    Lane &lane = lanes[Activity::kAcross], &behind = lanes[behindLane];
-    Ticket ticket{Activity::kAcross, uint32_t(lane.collectives.size())};
-    lane.collectives.push_back({duration, {}, CollectiveWork::Reduction, numLaunched++});
-    if (!behind.isEmpty()) {
+    Ticket ticket = add(Activity::kAcross, duration, CollectiveWork::Reduction);
+    if (Lane &behind = lanes[behindLane]; behind.isEmpty())
+      release(Activity::kAcross, now);
+    else
       behind.collectives.back().goesOn = true;
-      return ticket;
-    }
-    releaseAcross(now);
     return ticket;
   }
 
@@ -196,6 +189,18 @@ private:
     changeSpeeds(startNs);
   }
 
+  Ticket add(uint32_t index, CollectiveDuration duration, CollectiveWork work) {
+    lanes[index].collectives.push_back({duration, {}, work, numLaunched++});
+    return {index, uint32_t(lanes[index].collectives.size() - 1)};
+  }
+
+  /// The lane's next collective that is not released may begin from now on.
+  void release(uint32_t index, double timeNs) {
+    ++lanes[index].numReleased;
+    if (!activity.isBusy(index) && mayBegin(lanes[index]))
+      begin(index, timeNs);
+  }
+
   bool mayBegin(const Lane &lane) const {
     return !startsInOrder || lane.collectives[lane.numEnded].number == numBegun;
   }
@@ -225,13 +230,6 @@ private:
       changeSpeeds(startNs);
     }
     beginBlocked(startNs);
-  }
-
-  void releaseAcross(double timeNs) {
-    Lane &lane = lanes[Activity::kAcross];
-    ++lane.numReleased;
-    if (!activity.isBusy(Activity::kAcross) && mayBegin(lane))
-      begin(Activity::kAcross, timeNs);
   }
 
   /// Ends the latencies and collectives that end by `timeNs`.
@@ -265,7 +263,7 @@ private:
       changeSpeeds(endNs);
     }
     if (ended.goesOn)
-      releaseAcross(endNs);
+      release(Activity::kAcross, endNs);
   }
 
   const Contention contention;
