@@ -398,6 +398,8 @@ void MetaKernels::addRecurrent() {
           const OptionalTensor &, const OptionalTensor &, const OptionalTensor &, bool, int64_t,
           int64_t, int64_t, bool, bool, bool, at::IntArrayRef, bool, const Tensor &) {
         auto make = [](const Tensor &like) { return at::empty(like.sizes(), like.options()); };
-        return std::make_tuple(make(x), make(w0), make(w1), make(w2), make(w3), make(hx), make(cx));
+        // Without biases, w2 and w3 are matrices of zeros, but their gradients are a bias's.
+        auto bias = [&](const Tensor &like) { return makeVector(w0.size(0), like); };
+        return std::make_tuple(make(x), make(w0), make(w1), bias(w2), bias(w3), make(hx), make(cx));
       });
 }

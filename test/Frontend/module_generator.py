@@ -292,6 +292,7 @@ class Generator:
         kind = self.random.choice(["GRU", "RNN", "LSTM"])
         both = self.random.random() < 0.3
         options = ", bidirectional=True" if both else ""
+        options += self.random.choice(["", "", ", bias=False", ", num_layers=2"])
         layer = self.member(f"nn.{kind}(4, 4, batch_first=True{options})")
         self.new(f"{layer}({name})[0]", (*self.pool[name][:2], 8 if both else 4))
 

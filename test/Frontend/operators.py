@@ -1,15 +1,17 @@
-"""torch's own samples of its operators: the captured step, interpreted, is eager autograd's, bit for bit.
+"""torch's own samples of its operators and modules: the captured step, interpreted, is eager autograd's, bit for bit.
 
     operators.py INTERPRET_STEPS [--samples 1] [--only NAME]
 
 Each differentiable operator of torch's test database (OpInfo), with samples of small fp32 operands, is the forward of
-a module: as it is, and under autocast. Random operators are left out, whose samples seed themselves. What torch
-itself refuses to export is left out and counted.
+a module: as it is, and under autocast. Modules of torch's database (ModuleInfo) are called likewise, in training and in
+eval mode. Random operators are left out, whose samples seed themselves. What torch itself refuses to export is left out
+and counted.
 """
 
 import argparse
 import collections
 import contextlib
+import itertools
 import pathlib
 import random
 import shutil
@@ -27,6 +29,7 @@ from torch.utils import _pytree as pytree
 # torch's test database belongs to test cases of this package, which it does not use itself.
 sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.common_modules import module_db  # noqa: E402
 
 X = torch.tensor([0.5, 0.5])  # its sum is 1
 BITS = "differs by"  # see random_modules.difference
@@ -39,6 +42,7 @@ KNOWN = {
     "chalf": "ComplexHalf",
     "index_put": "depends on data",
     "masked.prod": BITS,
+    "nn.LSTM": BITS,  # with proj_size
     "nn.functional.bilinear": "bilinear in an autocast region",
     "prod": BITS,  # eager divides by factors if none is zero
     "repeat_interleave": "depends on data",
@@ -49,7 +53,7 @@ RANDOM = ("bernoulli", "cauchy", "dropout", "exponential", "fractional", "geomet
 
 
 class Operator(torch.nn.Module):
-    """The operator. Its floating-point operands are parameters, other tensors buffers."""
+    """The operator, or a module. Floating-point operands are parameters, other tensors buffers."""
 
     def __init__(self, op, sample, under_autocast):
         super().__init__()
@@ -92,21 +96,46 @@ def is_usable(sample):
     )
 
 
-def pick_samples(info, count):
+def pick(name, samples, count):
     """`count` of the first usable samples; fewer if there are no more."""
-    torch.manual_seed(1)
-    usable = []
-    for sample in info.sample_inputs("cpu", torch.float32, requires_grad=False):
-        if is_usable(sample):
-            usable.append(sample)
-        if len(usable) == 20:
-            break
-    random.Random(info.name).shuffle(usable)
+    usable = list(itertools.islice(filter(is_usable, samples), 20))
+    random.Random(name).shuffle(usable)
     return usable[:count]
+
+
+def list_operators(count):
+    """(name, how, module) for samples of operators."""
+    for info in op_db:
+        if not info.supports_autograd or torch.float32 not in info.dtypes:
+            continue
+        name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        torch.manual_seed(1)
+        for sample in pick(name, info.sample_inputs("cpu", torch.float32, requires_grad=False), count):
+            yield name, "as it is", Operator(info.op, sample, False)
+            yield name, "under autocast", Operator(info.op, sample, True)
+
+
+def list_modules(count):
+    """(name, how, module) for samples of modules."""
+    for info in module_db:
+        for training in (True, False):
+            torch.manual_seed(1)
+            inputs = info.module_inputs_func(
+                info, device="cpu", dtype=torch.float32, requires_grad=False, training=training
+            )
+            made = [(inputs.constructor_input, inputs.forward_input) for inputs in inputs if inputs.forward_input]
+            samples = [types.SimpleNamespace(input=call.args[0], args=call.args[1:], kwargs=call.kwargs, make=make)
+                       for make, call in made if call.args]  # fmt: skip
+            for sample in pick(info.name, samples, 2 * count):
+                module = info.module_cls(*sample.make.args, **sample.make.kwargs).train(training)
+                if not any(isinstance(p, torch.nn.UninitializedParameter) for p in module.parameters()):
+                    yield info.name, "in training" if training else "in eval mode", Operator(module, sample, False)
 
 
 def prepare(folder, module):
     """Writes the saved module, what the interpreter is given and what eager computes. None, or who refuses."""
+    state = {name: value.detach().clone() for name, value in module.state_dict().items()}
+    torch.manual_seed(7)  # the interpreter's
     try:
         loss = module(X)
         gradients = torch.autograd.grad(loss, list(module.parameters()), allow_unused=True, materialize_grads=True)
@@ -118,10 +147,10 @@ def prepare(folder, module):
         return "torch.export"
     folder.mkdir()
     torch.export.save(program, folder / "model.pt2")
-    state = {name: value.detach().clone() for name, value in module.state_dict().items()}
     torch.save({"state": state, "inputs": {"x": X}}, folder / "given.pt")
     expected = dict(zip((name for name, _ in module.named_parameters()), gradients))
-    torch.save({"loss": loss.detach(), "gradients": expected}, folder / "expected.pt")
+    buffers = {name: value for name, value in module.named_buffers() if not torch.equal(value, state[name])}
+    torch.save({"loss": loss.detach(), "gradients": expected, "buffers": buffers}, folder / "expected.pt")
     return None
 
 
@@ -136,6 +165,8 @@ def judge(folder):
         actual = result["gradients"].get(name, torch.zeros_like(gradient))
         if not torch.equal(gradient.isnan(), actual.isnan()) or not gradient.isnan().all():
             wrong = wrong or difference(f"gradient of {name}", gradient.nan_to_num(), actual.nan_to_num())
+    for name, value in expected["buffers"].items():
+        wrong = wrong or difference(f"buffer {name}", value, result["buffers"].get(name, torch.empty(0)))
     return wrong
 
 
@@ -150,21 +181,16 @@ def main():
     counts, failures = collections.Counter(), []
     with tempfile.TemporaryDirectory() as place:
         cases = []
-        for info in op_db:
-            name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        for name, how, module in itertools.chain(list_operators(options.samples), list_modules(options.samples)):
             if options.only not in (None, name) or any(word in name for word in RANDOM):
                 continue
-            if not info.supports_autograd or torch.float32 not in info.dtypes:
-                continue
-            for sample in pick_samples(info, options.samples):
-                for under_autocast in (False, True):
-                    folder = pathlib.Path(place) / f"case{len(cases):06}"
-                    refused = prepare(folder, Operator(info.op, sample, under_autocast))
-                    if refused:
-                        counts[f"refused by {refused}"] += 1
-                        shutil.rmtree(folder, ignore_errors=True)
-                    else:
-                        cases.append((name, "under autocast" if under_autocast else "as it is", folder))
+            folder = pathlib.Path(place) / f"case{len(cases):06}"
+            refused = prepare(folder, module)
+            if refused:
+                counts[f"refused by {refused}"] += 1
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                cases.append((name, how, folder))
         subprocess.run([options.interpreter, place], check=True)
         for name, how, folder in cases:
             wrong = judge(folder)
