@@ -45,6 +45,13 @@ def frozen_by_attribute(model, x):
     return model.linear(x)
 
 
+def frozen_under_no_grad(model, x):
+    with torch.no_grad():
+        model.linear.requires_grad_(False)
+        model.linear(x)
+    return model.linear(x)
+
+
 def penalized(model, x):
     x = x.requires_grad_(True)
     return torch.autograd.grad(model.linear(x).square().sum(), x, create_graph=True)[0]
@@ -89,6 +96,7 @@ class Effects(exported.Exported):
             (r"a hook of a tensor's gradient [^\n]*\n  at .*effects_test.py:\d+\n  remedy", hooked),
             (r"freezes or unfreezes a parameter\n  at .*effects_test.py", frozen),
             ("freezes or unfreezes", frozen_by_attribute),
+            ("freezes or unfreezes", frozen_under_no_grad),
             (r"derivatives inside of the forward [^\n]*\n  at .*effects_test.py", penalized),
             ("derivatives inside", lambda model, x: torch.func.grad(lambda y: model.linear(y).sum())(x)),
             ("derivatives inside", lambda model, x: torch.func.jvp(model.linear, (x,), (x,))[1]),
@@ -140,6 +148,14 @@ class Effects(exported.Exported):
         self.expect_refusal(r"a tensor \[4\] .* that requires a gradient and is no parameter", model, method=scaled)
         scale.requires_grad_(False)
         self.export(model, method=scaled)
+
+    def test_shared_memory_refused(self):
+        model = Model(lambda model, x: model.other(model.linear(x)))
+        model.other = nn.Linear(4, 4)
+        model.other.weight.data = model.linear.weight.data
+        self.expect_refusal("'other.weight' and 'linear.weight' are different tensors of one memory", model)
+        model.other.weight = model.linear.weight
+        self.export(model)
 
     def test_optimizers_refused(self):
         model = Model(lambda model, x: model.linear(x))
@@ -196,6 +212,26 @@ class Effects(exported.Exported):
             self.export(Model(forward))
             steps.append(self.capture())
             self.assertTrue(torch.is_grad_enabled())
+        self.assertEqual(*steps)
+
+    def test_parameters_frozen_without_gradients(self):
+        """As PEFT's disable_adapter does for a reference model."""
+        steps = []
+        for changes in (True, False):
+
+            def forward(model, x):
+                with torch.no_grad():
+                    if changes:
+                        model.linear.requires_grad_(False)
+                    scale = model.linear(x).mean()
+                    if changes:
+                        model.linear.requires_grad_(True)
+                return model.linear(x) * scale
+
+            model = Model(forward)
+            self.export(model)
+            self.assertTrue(model.linear.weight.requires_grad)
+            steps.append(self.capture())
         self.assertEqual(*steps)
 
     def test_data(self):

@@ -125,13 +125,21 @@ def _data():
 
 
 def _requires_grad():
-    """A property and a method in place of Tensor.requires_grad and requires_grad_, which refuse changes of parameters."""
-    original, method = torch.Tensor.requires_grad, torch.Tensor.requires_grad_
+    """A property and a method in place of Tensor.requires_grad and requires_grad_, and a torch.no_grad.__exit__, which
+    refuse changes of parameters, except those that torch.no_grad hides: made in its region, and undone there."""
+    original, method, leave = torch.Tensor.requires_grad, torch.Tensor.requires_grad_, torch.no_grad.__exit__
+    changed = {}  # parameters by identity
+
+    def refuse():
+        _refuse("the forward freezes or unfreezes a parameter",
+                "freeze it before the export, or use its .detach() here; under torch.no_grad undo it before the end")  # fmt: skip
 
     def check(tensor, value):
         if isinstance(tensor, torch.nn.Parameter) and original.__get__(tensor) != value:
-            _refuse("the forward freezes or unfreezes a parameter",
-                    "freeze it before the export, or use its .detach() here")  # fmt: skip
+            if torch.is_grad_enabled():
+                refuse()
+            if changed.pop(id(tensor), None) is None:
+                changed[id(tensor)] = tensor
 
     def assign(tensor, value):
         if not _is_called_by_torch():
@@ -143,7 +151,14 @@ def _requires_grad():
             check(tensor, value)
         return method(tensor, value)
 
-    return property(original.__get__, assign), assign_and_return
+    def leave_and_check(context, *error):
+        leave(context, *error)
+        if torch.is_grad_enabled() and changed and error[:1] == (None,):
+            for tensor in changed.values():
+                original.__set__(tensor, not original.__get__(tensor))
+            refuse()
+
+    return property(original.__get__, assign), assign_and_return, leave_and_check
 
 
 def _enter_inference(context):
@@ -171,7 +186,7 @@ def _need_gradients(arguments):
 @contextlib.contextmanager
 def seen(recorder):
     """In this context effects that torch.export would lose become operators, or are refused."""
-    requires_grad, requires_grad_ = _requires_grad()
+    requires_grad, requires_grad_, leave_no_grad = _requires_grad()
     with contextlib.ExitStack() as stack:
         for owner, name, value in (
             (torch.Tensor, "register_hook", _refuse_hook),
@@ -188,6 +203,7 @@ def seen(recorder):
             (torch.Tensor, "data", _data()),
             (torch.Tensor, "requires_grad", requires_grad),
             (torch.Tensor, "requires_grad_", requires_grad_),
+            (torch.no_grad, "__exit__", leave_no_grad),
             (torch.inference_mode, "__enter__", _enter_inference),
             (torch.inference_mode, "__exit__", _leave_inference),
             (CheckpointFunction, "apply", classmethod(_run_checkpointed)),

@@ -145,6 +145,19 @@ def _check_buffers(model):
             )
 
 
+def _check_memory(model):
+    """Refuses parameters that are other tensors at the address of a parameter, as `a.data = b.data` makes them, and such
+    buffers: eager training changes both together, a step would not."""
+    parameters = {tensor.data_ptr(): name for name, tensor in reversed([*model.named_parameters()])}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        first = parameters.get(tensor.data_ptr(), name)
+        if first != name and not tensor.is_meta and tensor.numel():
+            raise ExportError(
+                f"'{name}' and '{first}' are different tensors of one memory: make them one parameter (assign the "
+                "parameter itself, not its .data), or copies"
+            )
+
+
 def _check_constants(program):
     """Refuses constants that are memory of a tensor which requires a gradient: a parameter of the loss, for example, or
     what another forward has left. torch.export detaches constants, so these tensors are found among all that exist."""
@@ -229,6 +242,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
     _check_buffers(model)
+    _check_memory(model)
     batch = name_batch(model, batch, method)
     if not quiet:
         _print_notes(model, batch, optimizer)
