@@ -1,5 +1,6 @@
 """Checks of values in a model's code, `assert ...` and `if ...: raise ...`: the export assumes that they hold."""
 
+import bisect
 import contextlib
 import dis
 import os
@@ -46,7 +47,7 @@ def _answer_of_check(frame):
     check."""
     instructions = list(dis.get_instructions(frame.f_code))
     offsets = [instruction.offset for instruction in instructions]
-    at = offsets.index(frame.f_lasti)
+    at = bisect.bisect_right(offsets, frame.f_lasti) - 1  # which may be in the caches of an instruction
     if instructions[at].opname in _TRUTH_VALUES:
         at += 1
     jump = instructions[at]

@@ -1,5 +1,5 @@
 """Values that a model computes only from constants, such as the positions of its tokens. They are the same in every
-step, so a branch on them is decided when the model is exported."""
+step, so a branch on them is decided when the model is exported, and so are shapes that depend on them."""
 
 import contextlib
 import operator
@@ -8,6 +8,8 @@ import sys
 import torch
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
+
+from . import constant_shapes
 
 _READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 
@@ -24,14 +26,23 @@ def _sources(nodes):
 
 
 def _may_write(node):
+    if node.target is torch.ops.aten.detach_.default:  # of torch.tensor([...])
+        return False
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema.is_mutable
     return isinstance(node.target, torch._ops.HigherOrderOperator)
 
 
+def _is_literal(node):
+    """True for a tensor of the code, torch.tensor([...])."""
+    return node.op == "get_attr" and str(node.target).startswith("_tensor_constant")
+
+
 def _is_repeatable(node):
     """True if the node always gives the same result for the same operands. Inputs, parameters and buffers do not,
     and for operators of other libraries it is unknown."""
+    if _is_literal(node):
+        return True
     if node.target is operator.getitem:
         return True
     return (isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
@@ -59,27 +70,41 @@ def _is_constant(tensor):
     return mode is not None and _find_constant(tensor, mode.tracer)[0] is not None
 
 
-def _evaluate(node, sources):
+def find_value(tensor, tracer):
+    """The value of a tensor that is computed only from constants, else None."""
+    node, sources = _find_constant(tensor, tracer)
+    if node is None:
+        return None
     values = {}
     with _disable_current_modes(), torch.no_grad():
         for source in node.graph.nodes:
-            if source in sources:
+            if source in sources and _is_literal(source):
+                values[source] = getattr(tracer.root, source.target)
+            elif source in sources:
                 arguments, options = torch.fx.map_arg((source.args, source.kwargs), values.__getitem__)
                 values[source] = source.target(*arguments, **options)
-        return values[node].item()
+    return values[node]
 
 
 @contextlib.contextmanager
 def known():
     """In this context, while torch exports, reading a tensor that is computed only from constants
-    gives its value."""
+    gives its value, and operators whose shapes depend on such tensors have fixed shapes."""
     call = proxy_tensor.proxy_call
 
     def call_or_evaluate(mode, function, pre_dispatch, args, kwargs):
+        def find(tensor):
+            return find_value(tensor, mode.tracer)
+
         if function in _READS:
-            node, sources = _find_constant(args[0], mode.tracer)
-            if node is not None:
-                return _evaluate(node, sources)
+            value = find(args[0])
+            if value is not None:
+                with _disable_current_modes():
+                    return value.item()
+        fixed = constant_shapes.fix(function, args, kwargs, find)
+        if fixed is not None:
+            with mode:
+                return fixed()
         return call(mode, function, pre_dispatch, args, kwargs)
 
     proxy_tensor.proxy_call = call_or_evaluate
