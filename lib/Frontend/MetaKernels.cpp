@@ -59,6 +59,7 @@ MetaKernels::MetaKernels(Target target) {
     addCudaBags();
   }
   addElementwise(target);
+  addRandom();
   addReductions();
   addLosses(target);
   addNormalization(target);
@@ -86,6 +87,11 @@ void MetaKernels::addElementwise(Target target) {
   replace(
       "nan_to_num", +[](const Tensor &x, std::optional<double>, std::optional<double>,
                         std::optional<double>) { return makeElementwise({x}, x.scalar_type()); });
+  replace("abs_", +[](Tensor &x) -> Tensor & { return x; });
+  replace(
+      "nan_to_num_",
+      +[](Tensor &x, std::optional<double>, std::optional<double>,
+          std::optional<double>) -> Tensor & { return x; });
   auto logical =
       +[](const Tensor &x, const Tensor &y) { return makeElementwise({x, y}, at::kBool); };
   replace("logical_and", logical);
@@ -178,6 +184,30 @@ void MetaKernels::addElementwise(Target target) {
   replace(
       "masked_scatter_backward", +[](const Tensor &grad, const Tensor &, SymIntArrayRef sizes) {
         return at::empty(C10_AS_INTARRAYREF_SLOW(sizes), grad.options());
+      });
+}
+
+void MetaKernels::addRandom() {
+  using Generator = std::optional<at::Generator>;
+  auto drawn = +[](const Tensor &x, Generator) { return at::empty_like(x); };
+  add("poisson", drawn);
+  add("_standard_gamma", drawn);
+  add("_sample_dirichlet", drawn);
+  add("_standard_gamma_grad", +[](const Tensor &x, const Tensor &) { return at::empty_like(x); });
+  add(
+      "_dirichlet_grad",
+      +[](const Tensor &x, const Tensor &, const Tensor &) { return at::empty_like(x); });
+  add(
+      "multinomial", +[](const Tensor &x, SymInt count, bool, Generator) {
+        std::vector<int64_t> sizes = x.sizes().vec();
+        sizes.back() = count.expect_int();
+        return at::empty(sizes, x.options().dtype(at::kLong));
+      });
+  replace( // a composite of kernels that meta does not have
+      "randperm", +[](SymInt count, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                      std::optional<at::Device>, std::optional<bool>) {
+        return at::empty({count.expect_int()},
+                         at::TensorOptions().dtype(dtype.value_or(at::kLong)).device(at::kMeta));
       });
 }
 

@@ -29,6 +29,7 @@ private:
   static bool isMissing(const char *name);
 
   void addElementwise(Target target);
+  void addRandom();
   void addReductions();
   void addLosses(Target target);
   void addNormalization(Target target);

@@ -112,6 +112,7 @@ static std::vector<Case> makeCases() {
   cases.push_back({"Masked.pt", "Masked.pt", {"x:f32[2,6,8]"}});
   cases.push_back({"Expanded.pt", "Expanded.pt", {"x:f32[4]"}});
   cases.push_back({"Factors.pt", "Factors.pt", {"x:f32[4]"}});
+  cases.push_back({"Draws.pt", "Draws.pt", {"x:f32[4]"}});
   cases.push_back({"Random.pt", "Random.pt", {"x:f32[4]"}});
   return cases;
 }

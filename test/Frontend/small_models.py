@@ -365,6 +365,16 @@ class Expanded(Weighted):
         return torch.where(x > 0, squares, squares * torch.stack([scale, scale]).sum(0)).sum()
 
 
+class Draws(Weighted):
+    """Numbers of other distributions, one of which has gradients; operators in place that torch cannot trace on meta."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rates = self.w.exp() + (x * 2.0).abs_()
+        drawn = torch._standard_gamma(rates) + torch._sample_dirichlet(rates.detach()) + torch.poisson(rates.detach())
+        picked = torch.multinomial(rates, 4, True) + torch.randperm(4)
+        return (drawn * picked.to(torch.float32)).nan_to_num_().sum()
+
+
 class Factors(Weighted):
     """Products of factors with and without a zero, whose derivatives are different formulas; a
     factorization of a positive definite matrix, which zeros are not."""
@@ -410,4 +420,4 @@ REFUSED = [
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
 WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers,
-           Expanded, Factors]  # fmt: skip
+           Expanded, Factors, Draws]  # fmt: skip
