@@ -142,6 +142,21 @@ class Paths(exported.Exported):
                 fsdpc.export(model, (torch.randn(2, 4),), self.path)
             self.assertRegex(str(raised.exception), r"data-dependent[^\n]*\n  at \S*paths_test.py:\d+\n  remedy: ")
 
+    def test_remedies(self):
+        """The advice fits the model's line, or the operator."""
+        layerdrop = 0.1
+
+        def compute_loss(x):
+            logits = x.view(2, 1, 4).log_softmax(-1)
+            return nn.functional.ctc_loss(logits, torch.ones(1, 1).long(), torch.full((1,), 2), torch.full((1,), 1))
+
+        for forward, advice in (
+            (lambda x: x if torch.rand([]) < layerdrop else 2 * x, "set layerdrop of the model's configuration to 0"),
+            (compute_loss, "ctc_loss is not supported"),
+        ):
+            with self.assertRaisesRegex(fsdpc.ExportError, f"remedy: {advice}"):
+                fsdpc.export(Reading(forward), (torch.randn(2, 4),), self.path)
+
     def test_checks_of_values(self):
         """They hold, and are no part of the step."""
         fsdpc.export(Asserting(), (torch.randn(2, 4),), self.path)

@@ -202,11 +202,14 @@ def _run_export(step, batch, quiet):
 
 
 _COLLECTIVES = "a step has no collectives but those of FSDP2: each rank's forward sees its own batch"
-#: Usual remedies for errors of torch.export: words of the error, advice.
+_FIXED = "the shape or the path depends on values: write it with torch.where and fixed shapes"
+#: Usual remedies for errors of torch.export: words of the error or of the model's line, advice. The first that fits counts.
 _REMEDIES = (
-    ("data-dependent", "the shape or the path depends on values: write it with torch.where and "
-     "fixed shapes; mixtures of experts of transformers: model.set_experts_implementation("
-     "'batched_mm')"),
+    ("ctc_loss", "ctc_loss is not supported: shapes of its intermediate results depend on the lengths"),
+    ("layerdrop", "set layerdrop of the model's configuration to 0: a step runs the same layers each time"),
+    ("expert", f"{_FIXED}; of transformers: model.set_experts_implementation('batched_mm')"),
+    ("labels", f"{_FIXED}; or let the model return its logits, and give fsdpc.export a loss="),
+    ("data-dependent", _FIXED),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
     ("process group", _COLLECTIVES), ("group cannot be None", _COLLECTIVES),
@@ -218,18 +221,20 @@ _REMEDIES = (
 
 def _explain(error):
     text = str(error).strip() or type(error).__name__
-    advice = next((advice for words, advice in _REMEDIES if words in text), None)
-    where = _find_place(error)
+    frame = _find_frame(error)
+    said = f"{text}\n{frame.line}" if frame else text
+    advice = next((advice for words, advice in _REMEDIES if words in said), None)
     return (f"torch.export refuses the model: {text.splitlines()[0]}"
-            + (f"\n  at {where}" if where else "") + (f"\n  remedy: {advice}" if advice else ""))  # fmt: skip
+            + (f"\n  at {frame.filename}:{frame.lineno}" if frame else "")
+            + (f"\n  remedy: {advice}" if advice else ""))  # fmt: skip
 
 
-def _find_place(error):
+def _find_frame(error):
     """The line of the model's code that torch was running; None if there is none."""
     own = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
               if not frame.filename.startswith((*own, "<"))]  # fmt: skip
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
+    return frames[-1] if frames else None
 
 
 def check_operators(program):
