@@ -199,6 +199,23 @@ class Effects(exported.Exported):
         self.export(model)
         self.assertEqual(model.linear.calls, 3)
 
+    def test_containers_are_restored(self):
+        """What a forward puts into them is gone after the export; containers of other kinds are left alone."""
+
+        class Settings(dict):
+            pass
+
+        def forward(model, x):
+            model.state["last"] = model.linear(x)
+            model.settings["scale"] = 2
+            return model.state["last"] * model.settings["scale"]
+
+        model = Model(forward)
+        model.settings = Settings(scale=2, name="first")
+        self.export(model)
+        self.assertEqual(model.state, {"calls": 0, "mode": "train"})
+        self.assertEqual(model.settings, {"scale": 2, "name": "first"})
+
     def test_regions_without_gradients(self):
         """torch.inference_mode is torch.no_grad."""
         steps = []

@@ -12,7 +12,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, constants, effects, functions, operators
+from . import checks, constants, effects, functions, operators, state
 from .errors import ExportError
 
 
@@ -163,7 +163,7 @@ def _drop_checks(program):
 
 def run_export(step, batch, quiet):
     effects.check_modules(step)
-    return effects.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)), quiet)
+    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)), quiet)
 
 
 def _export_once(step, batch):

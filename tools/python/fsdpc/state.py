@@ -1,0 +1,162 @@
+"""State that a model's Python code keeps from step to step: numbers, words and tensors in attributes, and random numbers of
+Python. An exported step has none of it, so a forward that depends on such state is refused, or noted."""
+
+import contextlib
+import inspect
+import random
+import sys
+import types
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .effects import replaced
+from .errors import ExportError
+
+#: Attributes that every module has: its parameters, submodules, hooks.
+_OWN = vars(torch.nn.Module()).keys() - {"training"}
+_PLAIN = (bool, int, float, str, type(None))
+#: Subclasses do not count: they may hold more, or hold it otherwise.
+_CONTAINERS = (list, tuple, dict, types.SimpleNamespace)
+
+
+def _contents(value):
+    """A copy of a list, dict or namespace, whose containers are copies and whose other values are not."""
+    if type(value) is types.SimpleNamespace:
+        value = vars(value)
+    return pytree.tree_map(lambda leaf: leaf, value)
+
+
+def _fill(value, contents):
+    """Gives a list, dict or namespace these contents."""
+    if type(value) is list:
+        value[:] = contents
+    elif type(value) in (dict, types.SimpleNamespace):
+        held = value if type(value) is dict else vars(value)
+        held.clear()
+        held.update(contents)
+
+
+class _Attributes:
+    """Numbers and words in the attributes of a module, alone or in lists, tuples, dicts and simple namespaces."""
+
+    def __init__(self, module):
+        held = {name: value for name, value in vars(module).items()
+                if name not in _OWN and (isinstance(value, _PLAIN) or type(value) in _CONTAINERS)}  # fmt: skip
+        self.copies = {name: (value, _contents(value)) for name, value in held.items()}
+        self.plain = {name: [leaf for leaf in pytree.tree_leaves(contents) if isinstance(leaf, _PLAIN)]
+                      for name, (_, contents) in self.copies.items()}  # fmt: skip
+
+    def restore(self, module):
+        for name, (value, contents) in self.copies.items():
+            _fill(value, contents)
+            vars(module)[name] = value
+
+
+def _tensors(module):
+    """Tensors in attributes, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
+    kinds = (torch.Tensor, list, tuple, dict)
+    return {name: [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+            for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}  # fmt: skip
+
+
+def _memory(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+class _State:
+    """State of Python that a forward may change: attributes of modules, and generators of random numbers."""
+
+    def __init__(self, model):
+        self.attributes = {name: _Attributes(module) for name, module in model.named_modules()}
+        self.tensors = {name: _tensors(module) for name, module in model.named_modules()}
+        self.generators = {"random": random.getstate()}
+        if "numpy" in sys.modules:
+            kind, keys, *rest = sys.modules["numpy"].random.get_state()
+            self.generators["numpy.random"] = (kind, keys.tobytes(), *rest)
+
+    def drawn(self, later):
+        return [name for name, state in self.generators.items() if later.generators.get(name) != state]
+
+    def changed(self, later):
+        """Lists the changed attributes as (module, attribute, value before, value after)."""
+        return [(name, key, old, later.attributes[name].plain[key])
+                for name, attributes in self.attributes.items() if name in later.attributes
+                for key, old in attributes.plain.items()
+                if later.attributes[name].plain.get(key, old) != old]  # fmt: skip
+
+    def carried(self, later, program):
+        """Lists the attributes, as (module, attribute), whose tensors the program reads and the forward replaces."""
+        read = {_memory(value) for value in program.constants.values() if isinstance(value, torch.Tensor)}
+        return [(name, key)
+                for name, held in self.tensors.items() if name in later.tensors
+                for key, tensors in held.items()
+                if any(_memory(tensor) in read for tensor in tensors)
+                and list(map(id, later.tensors[name].get(key, []))) != list(map(id, tensors))]  # fmt: skip
+
+    def restore(self, model):
+        for name, module in model.named_modules():
+            if name in self.attributes:
+                self.attributes[name].restore(module)
+
+
+@contextlib.contextmanager
+def _noting(model):
+    """Yields a list of the states after each forward: torch.export itself restores the root's attributes later."""
+    forward, notes = model.forward, []
+
+    def run(*arguments, **named):
+        result = forward(*arguments, **named)
+        notes.append(_State(model))
+        return result
+
+    run.__signature__ = inspect.signature(forward)
+    with replaced(model, "forward", run):
+        yield notes
+
+
+def _text(program):
+    """The code and the constants of a program. With parameters and buffers they decide its results."""
+    codes = [module.code for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    values = [value.tolist() for value in program.constants.values() if isinstance(value, torch.Tensor)]
+    return codes, values
+
+
+def _place(name):
+    return f"module {name!r}" if name else "the model"
+
+
+def repeated(model, export, quiet):
+    """Returns export()'s program. If the forward changes state of Python, the model is exported once more in the new
+    state, and refused if the second program differs. Tensors that a forward keeps for the next one are noted only: a
+    training loop may reset them before each step."""
+    before = _State(model)
+    try:
+        with _noting(model) as notes:
+            program = export()
+            first = notes[-1]
+            for name, key in [] if quiet else before.carried(first, program):
+                print(f"fsdpc.export: note: each step begins with the tensor that attribute '{key}' of {_place(name)} has "
+                      "now, which the forward replaces: to keep it from step to step, make it a buffer and write it in "
+                      "place", file=sys.stderr)  # fmt: skip
+            changed = before.changed(first)
+            if not changed and not before.drawn(first):
+                return program
+            first.restore(model)
+            again = export()
+            drawn = first.drawn(notes[-1])
+    finally:
+        before.restore(model)
+    if drawn:
+        raise ExportError(
+            f"the forward draws random numbers by {drawn[0]}, which would be the same in each step: draw them by torch, "
+            "or make them an input"
+        )
+    if changed and _text(program) != _text(again):
+        name, key, *states = changed[0]
+        old, new = (state[0] if len(state) == 1 else state for state in states)
+        raise ExportError(
+            f"the forward changes attribute '{key}' of {_place(name)} ({old}, then {new}) "
+            "and computes something else then, which a step would not: make it a buffer, or an input"
+        )
+    return program
