@@ -20,11 +20,8 @@ Tensor fsdp::frontend::makeOn(c10::DeviceType device, const Tensor &like) {
 }
 
 /// Ones on the diagonals of floating-point matrices.
-static void fillDiagonals(IValue &value) {
-  if (!value.isTensor())
-    return;
-  Tensor tensor = value.toTensor();
-  if (tensor.defined() && tensor.dim() > 1 && tensor.is_floating_point())
+static void fillDiagonals(const Tensor &tensor) {
+  if (tensor.dim() > 1 && tensor.is_floating_point())
     tensor.diagonal(0, -2, -1).fill_(1);
 }
 
@@ -50,8 +47,10 @@ std::vector<IValue> fsdp::frontend::runOnExample(const c10::OperatorHandle &op,
                                                  std::vector<IValue> arguments) {
   OutsideOfCapture outside;
   for (IValue &argument : arguments) {
+    const bool isMade = argument.isTensor() && argument.toTensor().is_meta();
     makeTensorsOn(at::kCPU, argument);
-    fillDiagonals(argument);
+    if (isMade)
+      fillDiagonals(argument.toTensor());
   }
   op.callBoxed(&arguments);
   for (IValue &result : arguments)
