@@ -318,6 +318,27 @@ class Effects(exported.Exported):
         self.assertIn("attribute 'kept' of the model", told.getvalue())
         self.assertTrue(torch.equal(model.kept[0], torch.zeros(4)))
 
+    def test_tensors_kept_from_the_first_step_on(self):
+        """A note, if the next forward would compute something else."""
+
+        def remembering(model, x):
+            y = model.linear(x)
+            result = y if model.kept is None else y + model.kept[0]
+            model.kept = (y.detach(), y.detach())
+            return result
+
+        def logging(model, x):
+            model.kept = model.linear(x)
+            return model.kept
+
+        for forward, is_noted in ((remembering, True), (logging, False)):
+            model = Model(forward)
+            model.kept = None
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path)
+            self.assertEqual("'kept' of the model is None now" in told.getvalue(), is_noted)
+            self.assertIsNone(model.kept)
+
     def test_states_of_lstm(self):
         """They have the shapes that they have in training."""
 

@@ -8,6 +8,7 @@ import sys
 import types
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from .effects import replaced
@@ -20,11 +21,17 @@ _PLAIN = (bool, int, float, str, type(None))
 _CONTAINERS = (list, tuple, dict, types.SimpleNamespace)
 
 
+def _zeros(value):
+    """The value with zeros for tensors."""
+    return pytree.tree_map_only(torch.Tensor, lambda tensor: torch.zeros(tensor.shape, dtype=tensor.dtype), value)
+
+
 def _contents(value):
-    """A copy of a list, dict or namespace, whose containers are copies and whose other values are not."""
+    """A copy of a list, dict or namespace, whose containers are copies and whose other values are not. What an export
+    has left there are fake tensors, for which zeros stand."""
     if type(value) is types.SimpleNamespace:
         value = vars(value)
-    return pytree.tree_map(lambda leaf: leaf, value)
+    return pytree.tree_map(lambda leaf: _zeros(leaf) if isinstance(leaf, FakeTensor) else leaf, value)
 
 
 def _fill(value, contents):
@@ -53,11 +60,14 @@ class _Attributes:
             vars(module)[name] = value
 
 
-def _tensors(module):
-    """Tensors in attributes, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
+def _find_tensors(value):
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _values(module):
+    """Attributes of tensors, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
     kinds = (torch.Tensor, list, tuple, dict)
-    return {name: [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-            for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}  # fmt: skip
+    return {name: value for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}
 
 
 def _memory(tensor):
@@ -69,7 +79,9 @@ class _State:
 
     def __init__(self, model):
         self.attributes = {name: _Attributes(module) for name, module in model.named_modules()}
-        self.tensors = {name: _tensors(module) for name, module in model.named_modules()}
+        self.values = {name: _values(module) for name, module in model.named_modules()}
+        self.tensors = {name: {key: _find_tensors(value) for key, value in values.items()}
+                        for name, values in self.values.items()}  # fmt: skip
         self.generators = {"random": random.getstate()}
         if "numpy" in sys.modules:
             kind, keys, *rest = sys.modules["numpy"].random.get_state()
@@ -79,11 +91,12 @@ class _State:
         return [name for name, state in self.generators.items() if later.generators.get(name) != state]
 
     def changed(self, later):
-        """Lists the changed attributes as (module, attribute, value before, value after)."""
+        """Lists the changed attributes as (module, attribute, value before, value after), without those of appeared()."""
+        appeared = {(name, key) for name, key, _ in self.appeared(later)}
         return [(name, key, old, later.attributes[name].plain[key])
                 for name, attributes in self.attributes.items() if name in later.attributes
                 for key, old in attributes.plain.items()
-                if later.attributes[name].plain.get(key, old) != old]  # fmt: skip
+                if later.attributes[name].plain.get(key, old) != old and (name, key) not in appeared]  # fmt: skip
 
     def carried(self, later, program):
         """Lists the attributes, as (module, attribute), whose tensors the program reads and the forward replaces."""
@@ -94,6 +107,12 @@ class _State:
                 if any(_memory(tensor) in read for tensor in tensors)
                 and list(map(id, later.tensors[name].get(key, []))) != list(map(id, tensors))]  # fmt: skip
 
+    def appeared(self, later):
+        """Lists attributes that were None and have tensors now, as (module, attribute, value)."""
+        return [(name, key, later.values[name][key])
+                for name, attributes in self.attributes.items() if name in later.values
+                for key, plain in attributes.plain.items() if plain == [None] and later.tensors[name].get(key)]  # fmt: skip
+
     def restore(self, model):
         for name, module in model.named_modules():
             if name in self.attributes:
@@ -101,18 +120,25 @@ class _State:
 
 
 @contextlib.contextmanager
-def _noting(model):
-    """Yields a list of the states after each forward: torch.export itself restores the root's attributes later."""
-    forward, notes = model.forward, []
+def _noting(model, export):
+    """Yields a function that exports from a state on, and returns the program and the state after its forward.
+    torch.export may run the forward several times: each time it begins with the same state."""
+    forward = model.forward
+    state = types.SimpleNamespace(before=None, after=None)
 
     def run(*arguments, **named):
+        state.before.restore(model)
         result = forward(*arguments, **named)
-        notes.append(_State(model))
+        state.after = _State(model)  # torch.export itself restores the root's attributes later
         return result
+
+    def export_from(before):
+        state.before = before
+        return export(), state.after
 
     run.__signature__ = inspect.signature(forward)
     with replaced(model, "forward", run):
-        yield notes
+        yield export_from
 
 
 def _text(program):
@@ -126,25 +152,48 @@ def _place(name):
     return f"module {name!r}" if name else "the model"
 
 
+def _note(text):
+    print(f"fsdpc.export: note: {text}", file=sys.stderr)
+
+
+def _note_carried(before, first, program):
+    for name, key in before.carried(first, program):
+        _note(f"each step begins with the tensor that attribute '{key}' of {_place(name)} has now, which the forward "
+              "replaces: to keep it from step to step, make it a buffer and write it in place")  # fmt: skip
+
+
+def _note_appeared(model, appeared, program, export_from):
+    """Exports the forward that finds tensors in attributes that were None. Their values do not matter."""
+    modules = dict(model.named_modules())
+    for name, key, value in appeared:
+        vars(modules[name])[key] = _zeros(value)
+    try:
+        later, _ = export_from(_State(model))
+    except Exception:  # no step that could differ
+        return
+    if _text(program)[0] != _text(later)[0]:
+        name, key, _ = appeared[0]
+        _note(f"attribute '{key}' of {_place(name)} is None now, and each step is that of a forward which finds None "
+              "there: what a forward leaves in it, the next one does not see")  # fmt: skip
+
+
 def repeated(model, export, quiet):
     """Returns export()'s program. If the forward changes state of Python, the model is exported once more in the new
     state, and refused if the second program differs. Tensors that a forward keeps for the next one are noted only: a
     training loop may reset them before each step."""
     before = _State(model)
     try:
-        with _noting(model) as notes:
-            program = export()
-            first = notes[-1]
-            for name, key in [] if quiet else before.carried(first, program):
-                print(f"fsdpc.export: note: each step begins with the tensor that attribute '{key}' of {_place(name)} has "
-                      "now, which the forward replaces: to keep it from step to step, make it a buffer and write it in "
-                      "place", file=sys.stderr)  # fmt: skip
-            changed = before.changed(first)
-            if not changed and not before.drawn(first):
-                return program
-            first.restore(model)
-            again = export()
-            drawn = first.drawn(notes[-1])
+        with _noting(model, export) as export_from:
+            program, first = export_from(before)
+            changed, appeared = before.changed(first), before.appeared(first)
+            drawn = before.drawn(first)
+            if changed or drawn:
+                again, second = export_from(first)
+                drawn = first.drawn(second)
+            elif not quiet:
+                _note_carried(before, first, program)
+                if appeared:
+                    _note_appeared(model, appeared, program, export_from)
     finally:
         before.restore(model)
     if drawn:
