@@ -144,7 +144,7 @@ class Paths(exported.Exported):
 
     def test_remedies(self):
         """The advice fits the model's line, or the operator."""
-        layerdrop = 0.1
+        layerdrop = module_dropout = mask_prob = label = expert = 0.1
 
         def compute_loss(x):
             logits = x.view(2, 1, 4).log_softmax(-1)
@@ -152,6 +152,11 @@ class Paths(exported.Exported):
 
         for forward, advice in (
             (lambda x: x if torch.rand([]) < layerdrop else 2 * x, "set layerdrop of the model's configuration to 0"),
+            (lambda x: x if torch.rand([]) < mask_prob else 2 * x, "set apply_spec_augment of the model's configuration"),
+            (lambda x: x if torch.rand([]) < module_dropout else 2 * x, "set module_dropout of the adapter's configuration"),
+            (lambda x: x if x.sum() < label else 2 * x, ".*give fsdpc.export a loss="),
+            (lambda x: x if x.sum() < expert else 2 * x, ".*set_experts_implementation"),
+            (lambda x: x if x.sum() < 1 else 2 * x, "the shape or the path depends on values: [^;]*$"),
             (compute_loss, "ctc_loss is not supported"),
         ):
             with self.assertRaisesRegex(fsdpc.ExportError, f"remedy: {advice}"):

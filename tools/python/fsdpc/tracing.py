@@ -207,8 +207,10 @@ _FIXED = "the shape or the path depends on values: write it with torch.where and
 _REMEDIES = (
     ("ctc_loss", "ctc_loss is not supported: shapes of its intermediate results depend on the lengths"),
     ("layerdrop", "set layerdrop of the model's configuration to 0: a step runs the same layers each time"),
+    ("mask_prob", "set apply_spec_augment of the model's configuration to False"),
+    ("module_dropout", "set module_dropout of the adapter's configuration to 0"),
     ("expert", f"{_FIXED}; of transformers: model.set_experts_implementation('batched_mm')"),
-    ("labels", f"{_FIXED}; or let the model return its logits, and give fsdpc.export a loss="),
+    ("label", f"{_FIXED}; or let the model return its logits, and give fsdpc.export a loss="),
     ("data-dependent", _FIXED),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
