@@ -21,14 +21,54 @@ class Model(nn.Module):
         super().__init__()
         self.linear, self.function = nn.Linear(4, 4), function
         self.edges = torch.tensor([[0, 1, 2, 1], [1, 2, 3, 1]])
+        self.register_buffer("pairs", self.edges.clone(), persistent=False)
+        self.register_buffer("saved", self.edges.clone())
+        memory = torch.zeros(2, 2)
+        self.register_buffer("whole", memory)
+        self.register_buffer("part", memory[0], persistent=False)
 
     def forward(self, x):
         return self.function(self, self.linear(x)).sum()
 
 
-def without_loops(model, y):
-    edges = model.edges[:, model.edges[0] != model.edges[1]]
+def along(edges, y):
+    edges = edges[:, edges[0] != edges[1]]
     return y[edges[0]] * y[edges[1]]
+
+
+def replaced(model, y):
+    y = along(model.edges, y)
+    model.edges = model.edges.flip(0)
+    return y
+
+
+def replaced_after_branch(model, y):
+    y = y * 2 if model.edges.max().item() > 2 else y
+    model.edges = y.detach().long()
+    return y
+
+
+def written_later(model, y):
+    y = y * 2 if model.pairs[0, 0].item() > 0 else y
+    model.pairs[0].add_(1)
+    return y
+
+
+def written_before(model, y):
+    model.pairs.add_(1)
+    return y * 2 if model.pairs[0, 0].item() > 0 else y
+
+
+def written_elsewhere(model, y):
+    y = y * 2 if model.part[0].item() > 0 else y
+    model.whole.add_(1)
+    return y
+
+
+def written_attribute(model, y):
+    y = along(model.edges, y)
+    model.edges.add_(1)
+    return y
 
 
 def put_by_mask(model, y):
@@ -73,7 +113,8 @@ class Constants(exported.Exported):
             lambda model, y: y.repeat_interleave(torch.tensor([0, 2, 1, 3]), dim=1).square(),
             lambda model, y: y[torch.tensor([1, 0, 0, 1]).nonzero(as_tuple=True)[0]] ** 2,
             lambda model, y: y.split(torch.tensor([1, 1, 2]).diff(prepend=torch.tensor([0])).abs().add(1).tolist()[:2] + [1])[0],
-            without_loops,
+            lambda model, y: along(model.edges, y),
+            lambda model, y: along(model.pairs, y),
             put_by_mask,
         ):  # fmt: skip
             with self.subTest(function):
@@ -92,11 +133,25 @@ class Constants(exported.Exported):
         self.assertEqual(steps[0], steps[1])
 
     def test_unknown(self):
-        """What depends on inputs or parameters, or is written by them, is refused as before."""
-        for function in (lambda model, y: y[y > 0], written_literal):
-            with self.subTest(function), self.assertRaises((fsdpc.ExportError, AssertionError)):
+        """What depends on inputs, parameters or persistent buffers, or is written by them, is refused."""
+        for text, function in (
+            ("data-dependent", written_before),
+            ("data-dependent", written_elsewhere),
+            ("attribute 'edges' of the model, which the forward replaces", replaced),
+            ("attribute 'edges' of the model, which the forward replaces", replaced_after_branch),
+            ("buffer 'pairs', which the forward writes", written_later),
+        ):
+            with self.subTest(function), self.assertRaisesRegex(fsdpc.ExportError, text):
                 fsdpc.export(Model(function), {"x": torch.randn(4, 4)}, self.path, quiet=True)
-                self.capture()
+        for text, function in (
+            ("reads a value that is known at run time only", written_literal),
+            ("the shape of its result depends on data", lambda model, y: y[y > 0]),
+            ("the shape of its result depends on data", lambda model, y: along(model.saved, y)),
+            ("'edges' is written by the forward, but it is a constant", written_attribute),
+        ):
+            with self.subTest(function):
+                fsdpc.export(Model(function), {"x": torch.randn(4, 4)}, self.path, quiet=True)
+                self.assertIn(text, self.refused_capture())
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def _values(module):
     return {name: value for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}
 
 
-def _memory(tensor):
+def memory(tensor):
     return tensor.untyped_storage()._cdata
 
 
@@ -98,13 +98,13 @@ class _State:
                 for key, old in attributes.plain.items()
                 if later.attributes[name].plain.get(key, old) != old and (name, key) not in appeared]  # fmt: skip
 
-    def carried(self, later, program):
-        """Lists the attributes, as (module, attribute), whose tensors the program reads and the forward replaces."""
-        read = {_memory(value) for value in program.constants.values() if isinstance(value, torch.Tensor)}
+    def carried(self, later, values):
+        """Lists the attributes, as (module, attribute), whose tensors are among these and replaced by the forward."""
+        read = {memory(value) for value in values if isinstance(value, torch.Tensor)}
         return [(name, key)
                 for name, held in self.tensors.items() if name in later.tensors
                 for key, tensors in held.items()
-                if any(_memory(tensor) in read for tensor in tensors)
+                if any(memory(tensor) in read for tensor in tensors)
                 and list(map(id, later.tensors[name].get(key, []))) != list(map(id, tensors))]  # fmt: skip
 
     def appeared(self, later):
@@ -152,12 +152,20 @@ def _place(name):
     return f"module {name!r}" if name else "the model"
 
 
+def _refuse_decisive(names):
+    for name, key in names:
+        raise ExportError(
+            f"a branch or a shape depends on the tensor in attribute '{key}' of {_place(name)}, which the forward replaces: "
+            "a step has fixed shapes and one path. Write it with torch.where, or decide it before the export"
+        )
+
+
 def _note(text):
     print(f"fsdpc.export: note: {text}", file=sys.stderr)
 
 
 def _note_carried(before, first, program):
-    for name, key in before.carried(first, program):
+    for name, key in before.carried(first, program.constants.values()):
         _note(f"each step begins with the tensor that attribute '{key}' of {_place(name)} has now, which the forward "
               "replaces: to keep it from step to step, make it a buffer and write it in place")  # fmt: skip
 
@@ -177,16 +185,18 @@ def _note_appeared(model, appeared, program, export_from):
               "there: what a forward leaves in it, the next one does not see")  # fmt: skip
 
 
-def repeated(model, export, quiet):
+def repeated(model, export, decisive, quiet):
     """Returns export()'s program. If the forward changes state of Python, the model is exported once more in the new
-    state, and refused if the second program differs. Tensors that a forward keeps for the next one are noted only: a
-    training loop may reset them before each step."""
+    state, and refused if the second program differs; so are changes of `decisive`, tensors that the export has found to
+    decide a branch or a shape. Other tensors that a forward keeps for the next one are noted only: a training loop may
+    reset them before each step."""
     before = _State(model)
     try:
         with _noting(model, export) as export_from:
             program, first = export_from(before)
             changed, appeared = before.changed(first), before.appeared(first)
             drawn = before.drawn(first)
+            _refuse_decisive(before.carried(first, decisive))
             if changed or drawn:
                 again, second = export_from(first)
                 drawn = first.drawn(second)

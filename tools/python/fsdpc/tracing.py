@@ -163,14 +163,15 @@ def _drop_checks(program):
 
 def run_export(step, batch, quiet):
     effects.check_modules(step)
-    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, quiet)), quiet)
+    values = constants.Constants(step)
+    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, values, quiet)), values.decisive, quiet)
 
 
-def _export_once(step, batch):
+def _export_once(step, batch, values):
     """Exports without printing on failure: torch would print the whole program up to the
     failure."""
     told = io.StringIO()
-    with (checks.holding(), constants.known(), functions.kept() as recorder, operators.traced(recorder),
+    with (checks.holding(), values.known(), functions.kept() as recorder, operators.traced(recorder),
           effects.seen(recorder), _modules_as_they_are(), _first_names(), _states_of_lstm(),
           _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
@@ -179,17 +180,17 @@ def _export_once(step, batch):
     return program
 
 
-def _run_export(step, batch, quiet):
+def _run_export(step, batch, values, quiet):
     try:
-        with _as_in_training(), constants.as_real_tensors():
-            return _export_once(step, batch)
+        with _as_in_training(), values.as_real_tensors():
+            return _export_once(step, batch, values)
     except ExportError:
         raise
     except Exception as error:
         first = error
     # Some models omit branches on values when they are exported.
     try:
-        program = _export_once(step, batch)
+        program = _export_once(step, batch, values)
     except ExportError:
         raise
     except Exception:
