@@ -170,7 +170,8 @@ static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   return symbol;
 }
 
-/// For each parameter, the modules whose calls use it or a view of it.
+/// For each parameter, the modules whose calls use it, a view or a cast of it. Casts are no uses:
+/// those of policies come before the modules run (fsdp-mixed-precision gathers their results).
 static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
   llvm::StringMap<llvm::SetVector<StringRef>> users;
   DenseMap<Value, StringRef> paramOf; // keys: reads of parameters and views of these
@@ -188,8 +189,10 @@ static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
       if (found == paramOf.end())
         continue;
       StringRef param = found->second;
-      users[param].insert(call.getModule());
-      if (call.isView() && operand.getOperandNumber() == 0)
+      const bool isCast = call.getBaseName() == "_to_copy";
+      if (!isCast)
+        users[param].insert(call.getModule());
+      if (isCast || (call.isView() && operand.getOperandNumber() == 0))
         for (Value result : call.getResults())
           paramOf[result] = param;
     }
