@@ -2,8 +2,7 @@
 
 #include "fsdp/Config/Grouping.h"
 
-#include "ModuleSynonyms.h"
-#include "fsdp/Config/ModuleTree.h"
+#include "ModuleParams.h"
 #include "fsdp/Config/ShardPlacement.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -26,17 +25,14 @@ class Grouper {
 public:
   Grouper(llvm::ArrayRef<NamedParam> params, llvm::ArrayRef<std::string> modules,
           const ShardingConfig &config)
-      : params(params), config(config) {
-    collectModules(modules);
-  }
+      : params(params), config(config), model(params, modules),
+        groupOfParam(params.size(), kNoGroup) {}
   llvm::Expected<std::vector<ParamGroup>> run();
 
 private:
   static constexpr int kNoGroup = -1;
 
-  void collectModules(llvm::ArrayRef<std::string> others);
-  std::vector<GroupRule> getRepeatedBlocks();
-  bool isUsedOutside(StringRef module);
+  std::vector<GroupRule> getImpliedRules();
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> matchNew(const GroupRule &rule,
                                                     const std::string &pattern);
@@ -50,7 +46,6 @@ private:
   llvm::Error checkHasNoLists(const ParamGroup &empty);
   /// Takes groups out of the root's remaining parameters, with the root's options.
   void splitRoot(const ParamGroup &root);
-  std::vector<std::string> findHolders(llvm::ArrayRef<unsigned> members);
   llvm::Error addRoot();
   llvm::Error checkShared();
   void separateFrozen();
@@ -60,78 +55,14 @@ private:
 
   llvm::ArrayRef<NamedParam> params;
   const ShardingConfig &config;
-  ModuleTree tree;
-  llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, without the root
-  ModuleSynonyms synonyms;
-  std::vector<std::vector<std::string>> heldAs; // by parameter: its names in modules that run
-  llvm::StringMap<Mention> mentions;            // modules that a rule names
+  ModuleParams model;
+  llvm::StringMap<Mention> mentions; // modules that a rule names
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
   std::vector<std::string> blocksInRoot;
 };
 
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// The model's modules
-//===----------------------------------------------------------------------===//
-
-void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
-  groupOfParam.assign(params.size(), kNoGroup);
-  heldAs.resize(params.size());
-  for (auto [index, param] : llvm::enumerate(params))
-    for (StringRef name : param.names) {
-      if (synonyms.add(param, name))
-        continue;
-      heldAs[index].push_back(name.str());
-      for (const Module *module = &tree.addHolder(name); !module->isRoot();
-           module = module->parent) {
-        std::vector<unsigned> &below = paramsBelow[module->path];
-        if (below.empty() || below.back() != index)
-          below.push_back(index);
-      }
-    }
-  for (StringRef module : others)
-    tree.add(module);
-}
-
-/// True if an operation outside of the module uses one of its parameters, or if a module outside
-/// holds one.
-bool Grouper::isUsedOutside(StringRef module) {
-  return llvm::any_of(paramsBelow.lookup(module), [&](unsigned index) {
-    auto isOutside = [&](StringRef path) { return !isBelow(path, module); };
-    return llvm::any_of(params[index].users, isOutside) || llvm::any_of(heldAs[index], isOutside);
-  });
-}
-
-/// A block is a module X.<number> with a sibling X.<other number>, both with parameters. Only
-/// outermost blocks count, and blocks that are used outside stay in the root.
-std::vector<GroupRule> Grouper::getRepeatedBlocks() {
-  std::vector<unsigned> numbered(tree.getModules().size()); // how many X.<number> hold parameters
-  // The number of a module "a.0" is its name. A module "0" has no number.
-  auto isNumbered = [&](const Module &module) {
-    return module.depth > 1 && llvm::all_of(module.name, llvm::isDigit) &&
-           paramsBelow.contains(module.path);
-  };
-  for (const Module &module : tree.getModules())
-    if (isNumbered(module))
-      ++numbered[module.parent->index];
-  std::vector<GroupRule> rules;
-  std::vector<bool> isInBlock(tree.getModules().size());
-  for (const Module &module : tree.getModules()) {
-    if (module.isRoot())
-      continue;
-    isInBlock[module.index] = isInBlock[module.parent->index];
-    if (isInBlock[module.index] || !isNumbered(module) || numbered[module.parent->index] < 2)
-      continue;
-    isInBlock[module.index] = true;
-    if (isUsedOutside(module.path))
-      blocksInRoot.push_back(module.path.str());
-    else
-      rules.emplace_back().modules = {module.path.str()};
-  }
-  return rules;
-}
 
 //===----------------------------------------------------------------------===//
 // Rules
@@ -151,26 +82,13 @@ static std::string nameGroup(llvm::ArrayRef<std::string> modules) {
 
 std::string Grouper::getName(int group) { return nameGroup(groups[group].modules); }
 
-/// Modules that match `pattern`; `*` matches within one component of a path.
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
-  if (!pattern.empty() && tree.lookup(pattern))
-    return std::vector<std::string>{pattern.str()};
-  if (std::optional<std::string> first = synonyms.lookup(pattern))
-    return std::vector<std::string>{*first};
-  llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
-  if (!modulePattern)
-    return fail(place, llvm::toString(modulePattern.takeError()));
-  std::vector<std::string> found;
-  for (const Module &module : tree.getModules())
-    if (!module.isRoot() && modulePattern->match(module.path))
-      found.push_back(module.path.str());
-  synonyms.match(*modulePattern, found);
-  llvm::sort(found, [&](StringRef left, StringRef right) {
-    return tree.lookup(left)->index < tree.lookup(right)->index;
-  });
+  llvm::Expected<std::vector<std::string>> found = model.match(pattern);
+  if (!found)
+    return fail(place, llvm::toString(found.takeError()));
   if (pattern.empty())
     return fail(place, "the root group is implied; its options stand under 'root'");
-  if (found.empty())
+  if (found->empty())
     return fail(place, "pattern '" + pattern + "' matches no module of the model");
   return found;
 }
@@ -245,7 +163,7 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
   group.place = rule.place;
   int takenBy = kNoGroup; // an earlier group whose module contains one of these
   for (const std::string &module : members)
-    for (unsigned param : paramsBelow.lookup(module)) {
+    for (unsigned param : model.below(module)) {
       int &owner = groupOfParam[param];
       if (owner == kNoGroup) {
         owner = groups.size();
@@ -296,6 +214,17 @@ llvm::Expected<std::vector<std::string>> Grouper::matchNew(const GroupRule &rule
                        : ""));
 }
 
+/// Each repeated block, if it is not used outside: such blocks stay in the root.
+std::vector<GroupRule> Grouper::getImpliedRules() {
+  std::vector<GroupRule> rules;
+  for (const std::string &block : model.findRepeatedBlocks())
+    if (model.isUsedOutside(block))
+      blocksInRoot.push_back(block);
+    else
+      rules.emplace_back().modules = {block};
+  return rules;
+}
+
 llvm::Error Grouper::applyRule(const GroupRule &rule) {
   std::vector<std::string> together;
   for (const std::string &pattern : rule.modules) {
@@ -330,27 +259,6 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshS
   return choice;
 }
 
-/// The outermost modules all of whose parameters are in `members`. Shared parameters, and
-/// parameters that operations outside of such modules use, have no holder.
-std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) {
-  std::vector<std::string> holders;
-  auto areMembers = [&](StringRef path) {
-    return llvm::all_of(paramsBelow.lookup(path), [&](unsigned index) {
-      return llvm::is_contained(members, index) && heldAs[index].size() == 1;
-    });
-  };
-  for (unsigned index : members) {
-    const Module *outermost = nullptr;
-    for (const Module *module = &tree.addHolder(params[index].names.front());
-         !module->isRoot() && areMembers(module->path); module = module->parent)
-      outermost = module;
-    if (outermost && !llvm::is_contained(holders, outermost->path))
-      holders.push_back(outermost->path.str());
-  }
-  llvm::erase_if(holders, [&](const std::string &holder) { return isUsedOutside(holder); });
-  return holders;
-}
-
 void Grouper::splitRoot(const ParamGroup &root) {
   std::vector<std::vector<unsigned>> stretches(1); // root parameters between those of other groups
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
@@ -365,11 +273,11 @@ void Grouper::splitRoot(const ParamGroup &root) {
   for (const std::vector<unsigned> &stretch : stretches) {
     ParamGroup part = root;
     part.isPartOfRoot = true;
-    part.modules = findHolders(stretch);
+    part.modules = model.findHolders(stretch);
     if (part.modules.empty())
       continue;
     for (const std::string &module : part.modules)
-      for (unsigned param : paramsBelow.lookup(module)) {
+      for (unsigned param : model.below(module)) {
         groupOfParam[param] = groups.size();
         part.params.push_back(param);
       }
@@ -406,7 +314,7 @@ llvm::Error Grouper::addRoot() {
 
 /// Only one group gathers a shared parameter: it must contain all modules that hold the parameter.
 llvm::Error Grouper::checkShared() {
-  for (auto [names, owner] : llvm::zip_equal(heldAs, groupOfParam)) {
+  for (auto [names, owner] : llvm::zip_equal(model.names(), groupOfParam)) {
     if (names.size() == 1)
       continue;
     for (StringRef name : names) {
@@ -451,7 +359,7 @@ void Grouper::separateFrozen() {
 }
 
 llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
-  for (const GroupRule &rule : config.groups ? *config.groups : getRepeatedBlocks())
+  for (const GroupRule &rule : config.groups ? *config.groups : getImpliedRules())
     if (llvm::Error error = applyRule(rule))
       return error;
   if (llvm::Error error = addRoot())

@@ -38,6 +38,8 @@ const Module &ModuleTree::add(StringRef path) {
 
 const Module &ModuleTree::addHolder(StringRef name) { return add(getParentPath(name)); }
 
+const Module *ModuleTree::lookupHolder(StringRef name) const { return lookup(getParentPath(name)); }
+
 llvm::SmallVector<const Module *> fsdp::getChain(const Module &module) {
   llvm::SmallVector<const Module *> chain;
   for (const Module *outer = &module; outer; outer = outer->parent)

@@ -41,6 +41,8 @@ public:
   const Module &addHolder(llvm::StringRef name);
   /// The module of this path; null if it was not added.
   const Module *lookup(llvm::StringRef path) const { return moduleOf.lookup(path); }
+  /// The same for the module that holds a parameter or buffer of this name.
+  const Module *lookupHolder(llvm::StringRef name) const;
   /// All modules in the order of addition, outer modules before inner ones; the root is first.
   const std::deque<Module> &getModules() const { return modules; }
 

@@ -1,0 +1,103 @@
+//===- ModuleParams.cpp - Modules and the parameters that they hold -------===//
+
+#include "ModuleParams.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace fsdp;
+using llvm::StringRef;
+
+ModuleParams::ModuleParams(llvm::ArrayRef<NamedParam> params, llvm::ArrayRef<std::string> modules)
+    : params(params), heldAs(params.size()) {
+  for (auto [index, param] : llvm::enumerate(params))
+    for (StringRef name : param.names) {
+      if (synonyms.add(param, name))
+        continue;
+      heldAs[index].push_back(name.str());
+      for (const Module *module = &tree.addHolder(name); !module->isRoot();
+           module = module->parent) {
+        std::vector<unsigned> &below = paramsBelow[module->path];
+        if (below.empty() || below.back() != index)
+          below.push_back(index);
+      }
+    }
+  for (StringRef module : modules)
+    tree.add(module);
+}
+
+llvm::ArrayRef<unsigned> ModuleParams::below(StringRef module) const {
+  auto found = paramsBelow.find(module);
+  if (found == paramsBelow.end())
+    return {};
+  return found->second;
+}
+
+llvm::Expected<std::vector<std::string>> ModuleParams::match(StringRef pattern) const {
+  if (!pattern.empty() && tree.lookup(pattern))
+    return std::vector<std::string>{pattern.str()};
+  if (std::optional<std::string> first = synonyms.lookup(pattern))
+    return std::vector<std::string>{*first};
+  llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
+  if (!modulePattern)
+    return modulePattern.takeError();
+  std::vector<std::string> found;
+  for (const Module &module : tree.getModules())
+    if (!module.isRoot() && modulePattern->match(module.path))
+      found.push_back(module.path.str());
+  synonyms.match(*modulePattern, found);
+  llvm::sort(found, [&](StringRef left, StringRef right) {
+    return tree.lookup(left)->index < tree.lookup(right)->index;
+  });
+  return found;
+}
+
+bool ModuleParams::isUsedOutside(StringRef module) const {
+  auto isOutside = [&](StringRef path) { return !isBelow(path, module); };
+  return llvm::any_of(below(module), [&](unsigned index) {
+    return llvm::any_of(params[index].users, isOutside) || llvm::any_of(heldAs[index], isOutside);
+  });
+}
+
+std::vector<std::string> ModuleParams::findRepeatedBlocks() const {
+  std::vector<unsigned> numbered(tree.getModules().size()); // how many X.<number> hold parameters
+  // The number of a module "a.0" is its name. A module "0" has no number.
+  auto isNumbered = [&](const Module &module) {
+    return module.depth > 1 && llvm::all_of(module.name, llvm::isDigit) &&
+           paramsBelow.contains(module.path);
+  };
+  for (const Module &module : tree.getModules())
+    if (isNumbered(module))
+      ++numbered[module.parent->index];
+  std::vector<std::string> blocks;
+  std::vector<bool> isInBlock(tree.getModules().size());
+  for (const Module &module : tree.getModules()) {
+    if (module.isRoot())
+      continue;
+    isInBlock[module.index] = isInBlock[module.parent->index];
+    if (isInBlock[module.index] || !isNumbered(module) || numbered[module.parent->index] < 2)
+      continue;
+    isInBlock[module.index] = true;
+    blocks.push_back(module.path.str());
+  }
+  return blocks;
+}
+
+std::vector<std::string> ModuleParams::findHolders(llvm::ArrayRef<unsigned> members) const {
+  std::vector<std::string> holders;
+  auto areMembers = [&](StringRef path) {
+    return llvm::all_of(below(path), [&](unsigned index) {
+      return llvm::is_contained(members, index) && heldAs[index].size() == 1;
+    });
+  };
+  for (unsigned index : members) {
+    const Module *outermost = nullptr;
+    for (const Module *module = tree.lookupHolder(params[index].names.front());
+         !module->isRoot() && areMembers(module->path); module = module->parent)
+      outermost = module;
+    if (outermost && !llvm::is_contained(holders, outermost->path))
+      holders.push_back(outermost->path.str());
+  }
+  llvm::erase_if(holders, [&](const std::string &holder) { return isUsedOutside(holder); });
+  return holders;
+}
