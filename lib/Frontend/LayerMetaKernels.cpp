@@ -107,8 +107,8 @@ void MetaKernels::addCudaNormalization() {
       });
 }
 
-/// The tensor whose dtype batch statistics and gradients of the weight and bias have on a CPU: the
-/// first parameter or running statistic that exists, or else `x`.
+/// The tensor whose dtype the statistics of a norm have on a CPU, and the gradients of its weight
+/// and bias: the first parameter or running statistic that exists, or else `x`.
 static const Tensor &getStatisticsLike(const Tensor &x,
                                        std::initializer_list<const OptionalTensor *> parameters) {
   for (const OptionalTensor *parameter : parameters)

@@ -42,7 +42,7 @@ KNOWN = {
     "chalf": "ComplexHalf",
     "index_put": "depends on data",
     "masked.prod": BITS,
-    "nn.LSTM": BITS,  # with proj_size
+    "nn.LSTM with proj_size": BITS,
     "nn.functional.bilinear": "bilinear in an autocast region",
     "prod": BITS,  # eager divides by factors if none is zero
     "repeat_interleave": "depends on data",
@@ -120,16 +120,17 @@ def list_modules(count):
     for info in module_db:
         for training in (True, False):
             torch.manual_seed(1)
-            inputs = info.module_inputs_func(
+            given = info.module_inputs_func(
                 info, device="cpu", dtype=torch.float32, requires_grad=False, training=training
             )
-            made = [(inputs.constructor_input, inputs.forward_input) for inputs in inputs if inputs.forward_input]
+            calls = [(inputs.constructor_input, inputs.forward_input) for inputs in given if inputs.forward_input]
             samples = [types.SimpleNamespace(input=call.args[0], args=call.args[1:], kwargs=call.kwargs, make=make)
-                       for make, call in made if call.args]  # fmt: skip
+                       for make, call in calls if call.args]  # fmt: skip
             for sample in pick(info.name, samples, 2 * count):
                 module = info.module_cls(*sample.make.args, **sample.make.kwargs).train(training)
+                name = info.name + (" with proj_size" if getattr(module, "proj_size", 0) else "")
                 if not any(isinstance(p, torch.nn.UninitializedParameter) for p in module.parameters()):
-                    yield info.name, "in training" if training else "in eval mode", Operator(module, sample, False)
+                    yield name, "in training" if training else "in eval mode", Operator(module, sample, False)
 
 
 def prepare(folder, module):
@@ -163,8 +164,8 @@ def judge(folder):
     wrong = difference("the loss", expected["loss"], result["loss"]["loss"])
     for name, gradient in expected["gradients"].items():
         actual = result["gradients"].get(name, torch.zeros_like(gradient))
-        if not torch.equal(gradient.isnan(), actual.isnan()) or not gradient.isnan().all():
-            wrong = wrong or difference(f"gradient of {name}", gradient.nan_to_num(), actual.nan_to_num())
+        wrong = wrong or difference(f"NaNs in the gradient of {name}", gradient.isnan(), actual.isnan())
+        wrong = wrong or difference(f"gradient of {name}", gradient.nan_to_num(), actual.nan_to_num())
     for name, value in expected["buffers"].items():
         wrong = wrong or difference(f"buffer {name}", value, result["buffers"].get(name, torch.empty(0)))
     return wrong
@@ -174,7 +175,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("interpreter")
     parser.add_argument("--samples", type=int, default=1)
-    parser.add_argument("--only", help="one operator, by its name")
+    parser.add_argument("--only", help="one operator or module, by its name")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

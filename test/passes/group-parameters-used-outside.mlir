@@ -1,13 +1,14 @@
 // RUN: fsdp-opt %s --fsdp-group-parameters="mesh=dp=2" 2>&1 | FileCheck %s
-// RUN: fsdp-opt %s --fsdp-group-parameters="mesh=dp=2" --fsdp-insert-collectives --fsdp-verify-sharded -o /dev/null
+// RUN: fsdp-opt %s --fsdp-group-parameters="mesh=dp=2" --fsdp-mixed-precision --fsdp-insert-collectives --fsdp-verify-sharded -o /dev/null
 
 // Blocks whose parameters are used outside (a penalty on the weight of layers.1), or held outside
-// (the bank of layers.2), stay in the root.
+// (the bank of layers.2), stay in the root. A cast before the modules run is no use.
 // CHECK: remark: blocks that are no groups, but stay in the root: 'layers.2', 'layers.1'; operations outside of them use their parameters, or modules outside hold them
 // CHECK: fsdp.group @layers.0 [@layers.0.w] of ["layers.0"]
 // CHECK-NEXT: fsdp.group @root [@bank, @layers.1.w, @layers.2.w] of [""]
 // CHECK-NEXT: func.func
 
+!b = tensor<4x4xbf16>
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
@@ -23,7 +24,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     %w0 = fsdp.read @layers.0.w : !m
     %w1 = fsdp.read @layers.1.w : !m
     %w2 = fsdp.read @layers.2.w : !m
-    %x0 = aten.call "mm.default"(%w0, %w0) fwd in "layers.0" : (!m, !m) -> !m
+    %cast = aten.call "_to_copy.default"(%w0, bf16, none, none, none, false, none) fwd in "" : (!m) -> !b
+    %y0 = aten.call "mm.default"(%cast, %cast) fwd in "layers.0" : (!b, !b) -> !b
+    %x0 = aten.call "_to_copy.default"(%y0, f32, none, none, none, false, none) fwd in "layers.0" : (!b) -> !m
     %x1 = aten.call "mm.default"(%x0, %w1) fwd in "layers.1" : (!m, !m) -> !m
     %x2 = aten.call "mm.default"(%x1, %w2) fwd in "layers.2" : (!m, !m) -> !m
     %x3 = aten.call "mm.default"(%x2, %bank) fwd in "layers.2" : (!m, !m) -> !m
