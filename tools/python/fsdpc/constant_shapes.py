@@ -14,6 +14,10 @@ _OF_CONSTANTS = (
 )  # fmt: skip
 
 
+#: Operators whose indices may be masks.
+_INDEXED = (_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default)
+
+
 def _without_modes(function, *arguments, **named):
     with _disable_current_modes(), torch.no_grad():
         return function(*arguments, **named)
@@ -51,9 +55,6 @@ def _indexed(function, args, kwargs, find):
         if _is_mask(index) and value is None:
             return None
         indices += [index] if value is None else _without_modes(_find_positions, value)
-    masks = [index for index in args[1] if _is_mask(index)]
-    if not masks:
-        return None
     return lambda: function(args[0], _as_literals(indices), *args[2:], **kwargs)
 
 
@@ -70,14 +71,10 @@ def _repeated(args, kwargs, find):
 def fix(function, args, kwargs, find):
     """A function that gives the operator's result by operators of fixed shapes; None if the operator remains. `find`
     gives the value of a tensor that is computed only from constants, else None."""
-    if function not in _OF_CONSTANTS and function is not _aten.index_put.default:
+    if function in _INDEXED and not any(map(_is_mask, args[1])):
         return None
-    if function is _aten.index.Tensor and not any(map(_is_mask, args[1])):
-        return None
-    if function is _aten.index_put.default:
-        return _indexed(function, args, kwargs, find) if args[2].numel() > 1 else None
-    fixed = _evaluated(function, args, kwargs, find)
-    if fixed is None and function is _aten.index.Tensor:
+    fixed = _evaluated(function, args, kwargs, find) if function in _OF_CONSTANTS else None
+    if fixed is None and function in _INDEXED:
         return _indexed(function, args, kwargs, find)
     if fixed is None and function is _aten.repeat_interleave.self_Tensor:
         return _repeated(args, kwargs, find)

@@ -74,8 +74,8 @@ class Constants:
     def __init__(self, model):
         self._model = model
         self._buffers = _transient_buffers(model)
-        self._decisive = {}  # nodes of buffers, and the buffers' names
-        #: Tensors whose values have decided a branch or a shape.
+        self._decisive_buffers = {}  # names by node
+        #: Other tensors whose values have decided a branch or a shape.
         self.decisive = []
 
     def _buffer_nodes(self, tracer):
@@ -103,7 +103,7 @@ class Constants:
     def _decide_by(self, source, tracer, buffers):
         """The value of a literal or a buffer, which counts as decisive from now on."""
         if source in buffers:
-            self._decisive[source] = buffers[source]
+            self._decisive_buffers[source] = buffers[source]
             return self._buffers[buffers[source]]
         self.decisive.append(getattr(tracer.root, source.target))
         return self.decisive[-1]
@@ -124,9 +124,9 @@ class Constants:
                     values[source] = source.target(*arguments, **options)
         return values[node]
 
-    def _check_decisive(self):
+    def _check_decisive_buffers(self):
         """Refuses a write of a buffer whose value was read before."""
-        for node, name in self._decisive.items():
+        for node, name in self._decisive_buffers.items():
             if node in _find_written(node.graph):
                 raise ExportError(
                     f"a branch or a shape depends on buffer '{name}', which the forward writes: a step has fixed shapes "
@@ -134,7 +134,7 @@ class Constants:
                 )
 
     @contextlib.contextmanager
-    def known(self):
+    def evaluated(self):
         """In this context, while torch exports, reading a tensor that is computed only from constants
         gives its value, and operators whose shapes depend on such tensors have fixed shapes."""
         call = proxy_tensor.proxy_call
@@ -158,7 +158,7 @@ class Constants:
 
         with replaced(proxy_tensor, "proxy_call", call_or_evaluate):
             yield
-        self._check_decisive()
+        self._check_decisive_buffers()
 
     @contextlib.contextmanager
     def as_real_tensors(self):

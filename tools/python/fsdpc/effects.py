@@ -38,8 +38,7 @@ def check_modules(model):
         if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
             raise ExportError(
                 f"parameter '{name}' has hooks of its gradient, which a compiled step does not run: remove them before the "
-                "export. A mask of the gradient can be written into the forward, w * mask + (w * (1 - mask)).detach(), or "
-                "the optimizer leaves frozen parameters out"
+                "export. A mask of the gradient can be written into the forward: w * mask + (w * (1 - mask)).detach()"
             )
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:

@@ -1,4 +1,4 @@
-"""Exceptions of the package, and how its commands print them."""
+"""Exceptions of the package, notes of the export, and how commands print errors."""
 
 import sys
 
@@ -18,6 +18,11 @@ class ConversionError(Exception):
 
 class ToolError(RuntimeError):
     """A tool failed; the text is the tool's output."""
+
+
+def note(text):
+    """Tells on stderr what an export leaves out or decides."""
+    print(f"fsdpc.export: note: {text}", file=sys.stderr)
 
 
 def run_command(command, *errors):

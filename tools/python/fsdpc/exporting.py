@@ -5,14 +5,14 @@ import gc
 import io
 import json
 import pathlib
-import sys
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import methods, optimizers, output, precision, tracing
 from . import weights as weights_file
-from .errors import ExportError
+from .errors import ExportError, note
+from .state import memory
 from .steps import name_batch, running_as_step
 
 #: File in the archive for facts that torch.export does not keep (lib/Frontend/ExportedProgram.cpp
@@ -161,11 +161,10 @@ def _check_memory(model):
 def _check_constants(program):
     """Refuses constants that are memory of a tensor which requires a gradient: a parameter of the loss, for example, or
     what another forward has left. torch.export detaches constants, so these tensors are found among all that exist."""
-    names = {value.untyped_storage()._cdata: name
-             for name, value in program.constants.items() if isinstance(value, torch.Tensor)}  # fmt: skip
+    names = {memory(value): name for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
     for value in gc.get_objects() if names else []:
         if issubclass(type(value), torch.Tensor) and value.requires_grad:
-            name = names.get(value.untyped_storage()._cdata)
+            name = names.get(memory(value))
             if name is not None:
                 raise ExportError(
                     f"the step uses a tensor {list(value.shape)} ('{name}' in torch.export's program) that requires a "
@@ -181,25 +180,21 @@ def _facts(model, optimizer):
     return facts
 
 
-def _note(text):
-    print(f"fsdpc.export: note: {text}", file=sys.stderr)
-
-
 def _print_notes(model, batch, optimizer):
     """Notes inputs that a training binary will refuse, and facts that are not exported."""
     if not model.training:
-        _note("the model is in eval mode: no dropout, frozen statistics; model.train() changes that")
+        note("the model is in eval mode: no dropout, frozen statistics; model.train() changes that")
     samples = {name: list(value.shape[:1]) for name, value in batch.items() if isinstance(value, torch.Tensor)}
     first = next(iter(samples), None)
     for name, size in samples.items():
         if not size or size != samples[first]:
             have = f"'{name}' of the batch has " + (f"{size[0]} samples, '{first}' {samples[first][0]}" if size else "no dimension")
-            _note(f"{have}: a training binary reads inputs whose first dimension counts samples, the same number in "
+            note(f"{have}: a training binary reads inputs whose first dimension counts samples, the same number in "
                   "each. Make a tensor for all samples a buffer, and give several rows of one sample a second dimension")  # fmt: skip
             break
     # Adagrad has its state before the first step.
     if optimizer is not None and any(state.get("step", 1) for state in optimizer.state.values()):
-        _note("the optimizer's state is not exported: training begins with a new state. --resume takes a checkpoint")
+        note("the optimizer's state is not exported: training begins with a new state. --resume takes a checkpoint")
 
 
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
@@ -257,8 +252,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             mixed = precision.Precision(model, mixed_precision)
             facts["mixed_precision"] = mixed.describe(mixed_precision)
             stack.enter_context(mixed.hooks())
-        step = stack.enter_context(running_as_step(model, batch, loss, mixed, method))
-        program = tracing.run_export(step, batch, quiet)
+        stack.enter_context(running_as_step(model, batch, loss, mixed, method))
+        program = tracing.run_export(model, batch, quiet)
     tracing.check_operators(program)
     _check_constants(program)
     facts["inputs"] = _input_names(program, batch)

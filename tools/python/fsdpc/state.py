@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from .effects import replaced
-from .errors import ExportError
+from .errors import ExportError, note
 
 #: Attributes that every module has: its parameters, submodules, hooks.
 _OWN = vars(torch.nn.Module()).keys() - {"training"}
@@ -71,6 +71,7 @@ def _values(module):
 
 
 def memory(tensor):
+    """The same for tensors that are views of one memory, also if they are fake."""
     return tensor.untyped_storage()._cdata
 
 
@@ -160,14 +161,10 @@ def _refuse_decisive(names):
         )
 
 
-def _note(text):
-    print(f"fsdpc.export: note: {text}", file=sys.stderr)
-
-
 def _note_carried(before, first, program):
     for name, key in before.carried(first, program.constants.values()):
-        _note(f"each step begins with the tensor that attribute '{key}' of {_place(name)} has now, which the forward "
-              "replaces: to keep it from step to step, make it a buffer and write it in place")  # fmt: skip
+        note(f"each step begins with the tensor that attribute '{key}' of {_place(name)} has now, which the forward "
+             "replaces: to keep it from step to step, make it a buffer and write it in place")  # fmt: skip
 
 
 def _note_appeared(model, appeared, program, export_from):
@@ -181,8 +178,8 @@ def _note_appeared(model, appeared, program, export_from):
         return
     if _text(program)[0] != _text(later)[0]:
         name, key, _ = appeared[0]
-        _note(f"attribute '{key}' of {_place(name)} is None now, and each step is that of a forward which finds None "
-              "there: what a forward leaves in it, the next one does not see")  # fmt: skip
+        note(f"attribute '{key}' of {_place(name)} is None now, and each step is that of a forward which finds None "
+             "there: what a forward leaves in it, the next one does not see")  # fmt: skip
 
 
 def repeated(model, export, decisive, quiet):

@@ -7,6 +7,7 @@ import types
 import torch
 
 from . import precision
+from .effects import replaced
 from .errors import ExportError
 
 
@@ -72,9 +73,8 @@ def _without_step(model, own):
         held["forward"] = entry
 
 
-def as_step(model, batch, loss=None, mixed=None, method="forward"):
-    """Makes the model a step, in place, and returns it: its forward takes the batch by name and returns the scalar
-    loss of `method`. FSDP2 may run this module, too, if it does not cast itself (`mixed`)."""
+def _make_forward(model, batch, loss=None, mixed=None, method="forward"):
+    """A forward of the model that takes the batch by name and returns the scalar loss of `method`."""
     own, forward = vars(model).get("forward"), _entry(model, method)
     parameters = inspect.signature(forward).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -110,22 +110,20 @@ def as_step(model, batch, loss=None, mixed=None, method="forward"):
             output = forward(*leading, **rest) if mixed is None else run_mixed(leading, rest)
         return find_loss(output if loss is None else loss(output, batch))
 
-    model.forward = types.MethodType(run, model)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     run.__signature__ = inspect.Signature(
         [inspect.Parameter("self", kind), *(inspect.Parameter(name, kind) for name in names)]
     )
+    return types.MethodType(run, model)
+
+
+def as_step(model, batch, loss=None, method="forward"):
+    """Makes the model a step, in place, and returns it: its forward takes the batch by name and returns the scalar
+    loss of `method`. FSDP2 may run this module, too."""
+    model.forward = _make_forward(model, batch, loss, method=method)
     return model
 
 
-@contextlib.contextmanager
 def running_as_step(model, *arguments):
-    """In this context the model is the step of as_step. (A copy would not do: hooks and closures hold the model.)"""
-    own = vars(model).get("forward")
-    step = as_step(model, *arguments)
-    try:
-        yield step
-    finally:
-        del model.forward
-        if own is not None:
-            model.forward = own
+    """A context in which the model is a step. (A copy would not do: hooks and closures hold the model.)"""
+    return replaced(model, "forward", _make_forward(model, *arguments))

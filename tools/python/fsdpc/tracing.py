@@ -13,7 +13,7 @@ from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
 from . import checks, constants, effects, functions, operators, state
-from .errors import ExportError
+from .errors import ExportError, note
 
 
 @contextlib.contextmanager
@@ -163,15 +163,15 @@ def _drop_checks(program):
 
 def run_export(step, batch, quiet):
     effects.check_modules(step)
-    values = constants.Constants(step)
-    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, values, quiet)), values.decisive, quiet)
+    known = constants.Constants(step)
+    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, quiet)), known.decisive, quiet)
 
 
-def _export_once(step, batch, values):
+def _export_once(step, batch, known):
     """Exports without printing on failure: torch would print the whole program up to the
     failure."""
     told = io.StringIO()
-    with (checks.holding(), values.known(), functions.kept() as recorder, operators.traced(recorder),
+    with (checks.holding(), known.evaluated(), functions.kept() as recorder, operators.traced(recorder),
           effects.seen(recorder), _modules_as_they_are(), _first_names(), _states_of_lstm(),
           _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
@@ -180,39 +180,33 @@ def _export_once(step, batch, values):
     return program
 
 
-def _run_export(step, batch, values, quiet):
+def _run_export(step, batch, known, quiet):
     try:
-        with _as_in_training(), values.as_real_tensors():
-            return _export_once(step, batch, values)
+        with _as_in_training(), known.as_real_tensors():
+            return _export_once(step, batch, known)
     except ExportError:
         raise
     except Exception as error:
         first = error
     # Some models omit branches on values when they are exported.
     try:
-        program = _export_once(step, batch, values)
+        program = _export_once(step, batch, known)
     except ExportError:
         raise
     except Exception:
         raise ExportError(_explain(first)) from first
     if not quiet:
-        print("fsdpc.export: note: the path of training cannot be exported, that of exports is taken, "
-              f"whose numbers may round differently: {str(first).splitlines()[0]}",
-              file=sys.stderr)  # fmt: skip
+        note("the path of training cannot be exported, that of exports is taken, whose numbers may round differently: "
+             + str(first).splitlines()[0])  # fmt: skip
     return program
 
 
 _COLLECTIVES = "a step has no collectives but those of FSDP2: each rank's forward sees its own batch"
-_FIXED = "the shape or the path depends on values: write it with torch.where and fixed shapes"
-#: Usual remedies for errors of torch.export: words of the error or of the model's line, advice. The first that fits counts.
+_VALUES = "the shape or the path depends on values: write it with torch.where and fixed shapes"
+#: Usual remedies for errors of torch.export: words of the error, advice. The first that fits counts.
 _REMEDIES = (
     ("ctc_loss", "ctc_loss is not supported: shapes of its intermediate results depend on the lengths"),
-    ("layerdrop", "set layerdrop of the model's configuration to 0: a step runs the same layers each time"),
-    ("mask_prob", "set apply_spec_augment of the model's configuration to False"),
-    ("module_dropout", "set module_dropout of the adapter's configuration to 0"),
-    ("expert", f"{_FIXED}; of transformers: model.set_experts_implementation('batched_mm')"),
-    ("label", f"{_FIXED}; or let the model return its logits, and give fsdpc.export a loss="),
-    ("data-dependent", _FIXED),
+    ("data-dependent", _VALUES),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
     ("process group", _COLLECTIVES), ("group cannot be None", _COLLECTIVES),
@@ -220,13 +214,25 @@ _REMEDIES = (
     ("Mutating", "a buffer or attribute is assigned in forward: register it as a buffer and write "
      "it in place, or compute it before"),
 )  # fmt: skip
+#: Of what depends on values: words of the model's line, advice.
+_REMEDIES_OF_LINES = (
+    ("layerdrop", "set layerdrop of the model's configuration to 0: a step runs the same layers each time"),
+    ("mask_prob", "set apply_spec_augment of the model's configuration to False"),
+    ("module_dropout", "set module_dropout of the adapter's configuration to 0"),
+    ("expert", f"{_VALUES}; of transformers: model.set_experts_implementation('batched_mm')"),
+    ("label", f"{_VALUES}; or let the model return its logits, and give fsdpc.export a loss="),
+)
+
+
+def _find_advice(table, text):
+    return next((advice for words, advice in table if words in text), None)
 
 
 def _explain(error):
     text = str(error).strip() or type(error).__name__
-    frame = _find_frame(error)
-    said = f"{text}\n{frame.line}" if frame else text
-    advice = next((advice for words, advice in _REMEDIES if words in said), None)
+    frame, advice = _find_frame(error), _find_advice(_REMEDIES, text)
+    if advice is _VALUES and frame:
+        advice = _find_advice(_REMEDIES_OF_LINES, frame.line) or advice
     return (f"torch.export refuses the model: {text.splitlines()[0]}"
             + (f"\n  at {frame.filename}:{frame.lineno}" if frame else "")
             + (f"\n  remedy: {advice}" if advice else ""))  # fmt: skip
