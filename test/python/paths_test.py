@@ -119,6 +119,26 @@ class Attending(nn.Module):
         return F.scaled_dot_product_attention(y, y, y, attn_mask=mask, is_causal=mask is None).sum()
 
 
+#: The source of a model whose branch depends on a condition in the line before.
+DECIDING = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.layerdrop = self.mask_prob = self.module_dropout = self.label_sum = self.expert_sum = 0.1
+
+    def forward(self, x):
+        x = self.linear(x)
+        is_taken = {}
+        if is_taken:
+            x = x * 2
+        return x.sum()
+"""
+
+
 class Paths(exported.Exported):
     def test_path_of_training(self):
         """A model that asks whether it is exported is exported as it trains; the patch ends."""
@@ -143,24 +163,23 @@ class Paths(exported.Exported):
             self.assertRegex(str(raised.exception), r"data-dependent[^\n]*\n  at \S*paths_test.py:\d+\n  remedy: ")
 
     def test_remedies(self):
-        """The advice fits the model's line, or the operator."""
-        layerdrop = module_dropout = mask_prob = label = expert = 0.1
-
-        def compute_loss(x):
-            logits = x.view(2, 1, 4).log_softmax(-1)
-            return nn.functional.ctc_loss(logits, torch.ones(1, 1).long(), torch.full((1,), 2), torch.full((1,), 1))
-
-        for forward, advice in (
-            (lambda x: x if torch.rand([]) < layerdrop else 2 * x, "set layerdrop of the model's configuration to 0"),
-            (lambda x: x if torch.rand([]) < mask_prob else 2 * x, "set apply_spec_augment of the model's configuration"),
-            (lambda x: x if torch.rand([]) < module_dropout else 2 * x, "set module_dropout of the adapter's configuration"),
-            (lambda x: x if x.sum() < label else 2 * x, ".*give fsdpc.export a loss="),
-            (lambda x: x if x.sum() < expert else 2 * x, ".*set_experts_implementation"),
-            (lambda x: x if x.sum() < 1 else 2 * x, "the shape or the path depends on values: [^;]*$"),
-            (compute_loss, "ctc_loss is not supported"),
-        ):
+        """The advice fits the model's lines, or the operator."""
+        for number, (condition, advice) in enumerate((
+            ("torch.rand([]) < self.layerdrop", "set layerdrop of the model's configuration to 0"),
+            ("torch.rand([]) < self.mask_prob", "set apply_spec_augment of the model's configuration"),
+            ("torch.rand([]) < self.module_dropout", "set module_dropout of the adapter's configuration"),
+            ("x.sum() < self.label_sum", ".*give fsdpc.export a loss="),
+            ("x.sum() < self.expert_sum", ".*set_experts_implementation"),
+            ("x.sum() < 1", "the shape or the path depends on values: [^;]*$"),
+            ("torch.nn.functional.ctc_loss(x.view(2, 1, 4), torch.ones(1, 1).long(), torch.tensor([2]), torch.tensor([1]))",
+             "ctc_loss is not supported"),
+        )):  # fmt: skip
+            path = self.folder / f"model{number}.py"
+            path.write_text(DECIDING.format(condition))
+            namespace = {}
+            exec(compile(path.read_text(), path, "exec"), namespace)
             with self.assertRaisesRegex(fsdpc.ExportError, f"remedy: {advice}"):
-                fsdpc.export(Reading(forward), (torch.randn(2, 4),), self.path)
+                fsdpc.export(namespace["Model"](), (torch.randn(2, 4),), self.path)
 
     def test_checks_of_values(self):
         """They hold, and are no part of the step."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import os
 import sys
 import traceback
@@ -214,7 +215,7 @@ _REMEDIES = (
     ("Mutating", "a buffer or attribute is assigned in forward: register it as a buffer and write "
      "it in place, or compute it before"),
 )  # fmt: skip
-#: Of what depends on values: words of the model's line, advice.
+#: Of what depends on values: words of the model's line or of the lines before it, advice.
 _REMEDIES_OF_LINES = (
     ("layerdrop", "set layerdrop of the model's configuration to 0: a step runs the same layers each time"),
     ("mask_prob", "set apply_spec_augment of the model's configuration to False"),
@@ -232,7 +233,8 @@ def _explain(error):
     text = str(error).strip() or type(error).__name__
     frame, advice = _find_frame(error), _find_advice(_REMEDIES, text)
     if advice is _VALUES and frame:
-        advice = _find_advice(_REMEDIES_OF_LINES, frame.line) or advice
+        lines = [linecache.getline(frame.filename, frame.lineno - before) for before in range(4)]
+        advice = _find_advice(_REMEDIES_OF_LINES, "".join(lines)) or advice
     return (f"torch.export refuses the model: {text.splitlines()[0]}"
             + (f"\n  at {frame.filename}:{frame.lineno}" if frame else "")
             + (f"\n  remedy: {advice}" if advice else ""))  # fmt: skip
