@@ -149,6 +149,19 @@ class Effects(exported.Exported):
         scale.requires_grad_(False)
         self.export(model, method=scaled)
 
+    def test_sparse_tensors(self):
+        """They are refused by name if the forward uses them, or if they are buffers; others do not matter."""
+        others = nn.Parameter(torch.eye(3).to_sparse())  # of another model
+        model = Model(lambda model, x: model.linear(x) * torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        model.adjacency = torch.eye(4).to_sparse()
+        self.export(model)
+        self.path.unlink()
+        used = Model(lambda model, x: model.linear(torch.sparse.mm(model.adjacency, x.t()).t()))
+        used.adjacency = model.adjacency
+        self.expect_refusal("'adjacency' is a sparse tensor", used)
+        model.register_buffer("distances", others.detach())
+        self.expect_refusal("'distances' is a sparse tensor", model)
+
     def test_shared_memory_refused(self):
         model = Model(lambda model, x: model.other(model.linear(x)))
         model.other = nn.Linear(4, 4)

@@ -135,9 +135,18 @@ def _input_names(program, batch):
     return {new: name for new, name in zip(made, tensors) if new != name}
 
 
+def _check_dense(name, tensor):
+    if tensor.layout is not torch.strided:
+        raise ExportError(
+            f"'{name}' is a sparse tensor, and a step has dense ones only: make it dense, or compute with its indices and "
+            "values"
+        )
+
+
 def _check_buffers(model):
     stored = model.state_dict().keys()
     for name, buffer in model.named_buffers():
+        _check_dense(name, buffer)
         if buffer.is_meta and name not in stored:
             raise ExportError(
                 f"'{name}' is no part of the state_dict and has no values (it is on meta): build "
@@ -159,9 +168,13 @@ def _check_memory(model):
 
 
 def _check_constants(program):
-    """Refuses constants that are memory of a tensor which requires a gradient: a parameter of the loss, for example, or
-    what another forward has left. torch.export detaches constants, so these tensors are found among all that exist."""
-    names = {memory(value): name for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
+    """Refuses constants that are sparse, or memory of a tensor which requires a gradient: a parameter of the loss, for
+    example, or what another forward has left. torch.export detaches constants, so such tensors are found among all that
+    exist."""
+    constants = {name: value for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
+    for name, value in constants.items():
+        _check_dense(name, value)
+    names = {memory(value): name for name, value in constants.items()}
     for value in gc.get_objects() if names else []:
         if issubclass(type(value), torch.Tensor) and value.requires_grad:
             name = names.get(memory(value))

@@ -71,8 +71,8 @@ def _values(module):
 
 
 def memory(tensor):
-    """The same for tensors that are views of one memory, also if they are fake."""
-    return tensor.untyped_storage()._cdata
+    """The same for tensors that are views of one memory, also if they are fake. Sparse tensors have several memories."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
 
 
 class _State:
