@@ -228,6 +228,9 @@ class Effects(exported.Exported):
         self.export(model)
         self.assertEqual(model.state, {"calls": 0, "mode": "train"})
         self.assertEqual(model.settings, {"scale": 2, "name": "first"})
+        model.state["state"] = model.state
+        self.path.unlink()
+        self.expect_refusal("a list or dict in an attribute contains itself", model)
 
     def test_regions_without_gradients(self):
         """torch.inference_mode is torch.no_grad."""

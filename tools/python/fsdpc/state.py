@@ -187,7 +187,10 @@ def repeated(model, export, decisive, quiet):
     state, and refused if the second program differs; so are changes of `decisive`, tensors that the export has found to
     decide a branch or a shape. Other tensors that a forward keeps for the next one are noted only: a training loop may
     reset them before each step."""
-    before = _State(model)
+    try:
+        before = _State(model)
+    except RecursionError:
+        raise ExportError("a list or dict in an attribute contains itself, which torch.export does not support") from None
     try:
         with _noting(model, export) as export_from:
             program, first = export_from(before)
