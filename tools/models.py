@@ -173,11 +173,12 @@ def find_entries(options):
 
 def run(options):
     """Yields the rows of all requested entries, and prints them as they come."""
+    from modelzoo import zoo
     from modelzoo.worker import Worker
 
     worker, rows = Worker(options.deadline), []
     for name in find_entries(options):
-        for form in options.forms:
+        for form in filter(zoo.ENTRIES[name].has, options.forms):
             row = worker.run(name, form, options.optimizers)
             rows.append(row)
             print(f"{name:36} {form:7} {row['seconds']:5.0f} s  "

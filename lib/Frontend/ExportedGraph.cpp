@@ -220,17 +220,35 @@ std::vector<IValue> ExportedGraph::callHigherOrder(const schema::Node &node, con
                          : "this higher-order operator is not supported");
 }
 
+void ExportedGraph::addCheck(const schema::Node &node, const Values &values) {
+  const std::vector<schema::NamedArgument> &arguments = node.get_inputs();
+  const IValue condition =
+      convertExportedArgument(arguments.at(0).get_arg(), c10::TensorType::get(), values);
+  if (!checked.defined())
+    checked = at::zeros({});
+  checked = at::_functional_assert_async(condition.toTensor(),
+                                         arguments.at(1).get_arg().get_as_string(), checked);
+}
+
+at::Tensor ExportedGraph::addChecks(const at::Tensor &loss) const {
+  return checked.defined() ? loss.sub(checked.to(loss.scalar_type())) : loss;
+}
+
 void ExportedGraph::call(const schema::Node &node, Values &values) {
   const std::string &target = node.get_target();
-  // Assertions about dtypes and devices of the export, which the capture guarantees.
-  if (target.find("_assert") != std::string::npos)
+  const bool isCheck = target == "torch.ops.aten._assert_async.msg";
+  // Other assertions are about dtypes and devices of the export, which the capture guarantees.
+  if (!isCheck && target.find("_assert") != std::string::npos)
     return;
   place = addPlace(node);
   int own = place;
   std::vector<IValue> results;
   try {
     bool isHigherOrder = target.find(".higher_order.") != std::string::npos;
-    results = isHigherOrder ? callHigherOrder(node, values) : callOperator(node, values);
+    if (isCheck)
+      addCheck(node, values);
+    else
+      results = isHigherOrder ? callHigherOrder(node, values) : callOperator(node, values);
   } catch (const std::exception &exception) {
     // The innermost call has reported the error already.
     if (!recorder.error)

@@ -39,6 +39,10 @@ public:
   /// Runs the nodes; `values` holds the graph's inputs by name. Returns the graph's outputs.
   std::vector<c10::IValue> run(const schema::Graph &graph, Values values);
 
+  /// The loss, which depends on the checks of the batch, so that they are part of the step. Its
+  /// bits are the same.
+  at::Tensor addChecks(const at::Tensor &loss) const;
+
   /// The place (index into Graph::places) of the current node.
   int getPlace() const { return place; }
 
@@ -51,6 +55,8 @@ private:
   /// A torch.autograd.Function of the model: its first argument is the graph of the forward, its
   /// second one that of the backward (tools/python/fsdpc/functions.py).
   std::vector<c10::IValue> callFunction(const schema::Node &node, const Values &values);
+  /// A check of the batch: an assertion with a message (tools/python/fsdpc/specialization.py).
+  void addCheck(const schema::Node &node, const Values &values);
   int addPlace(const schema::Node &node);
   /// Replaces a `view` that is impossible on this target: results of its fused operators may have
   /// other strides than on the device of the export.
@@ -62,6 +68,7 @@ private:
   Autocast autocast;
   int place = 0;
   std::vector<c10::Storage> copies; // of copyReshaped
+  at::Tensor checked;               // zero, computed by all checks; undefined: there are none
 };
 
 } // namespace fsdp::frontend

@@ -101,7 +101,10 @@ public:
     checkOutputs();
   }
 
-  at::Tensor run() { return interpreter.run(graph(), std::move(values)).at(0).toTensor(); }
+  at::Tensor run() {
+    at::Tensor loss = interpreter.run(graph(), std::move(values)).at(0).toTensor();
+    return interpreter.addChecks(loss);
+  }
   int getPlace() const { return interpreter.getPlace(); }
 
 private:

@@ -212,6 +212,14 @@ void MetaKernels::addRandom() {
 }
 
 void MetaKernels::addReductions() {
+  add(
+      "_functional_assert_async.msg",
+      +[](const Tensor &, c10::string_view, const Tensor &after) { return at::empty_like(after); });
+  add(
+      "repeat_interleave.Tensor", +[](const Tensor &repeats, std::optional<SymInt> size) {
+        TORCH_CHECK_NOT_IMPLEMENTED(size, "the number of its results is not given");
+        return at::empty({size->expect_int()}, repeats.options());
+      });
   auto whole = +[](const Tensor &x) { return at::empty({}, x.options()); };
   add("max", whole);
   add("min", whole);

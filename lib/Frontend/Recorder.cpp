@@ -331,7 +331,8 @@ void Recorder::callOnMeta(const c10::OperatorHandle &op, DispatchKeySet below,
   const std::vector<IValue> arguments(stack.begin() + base, stack.end());
   auto refuse = [&](const std::exception &exception) {
     fail(op, op.hasTag(at::Tag::dynamic_output_shape)
-                 ? "the shape of its result depends on data"
+                 ? "the shape of its result depends on data (if all batches have the same shape "
+                   "here: fsdpc.export(specialize=True))"
                  : "cannot be captured: " + summarizeError(exception));
   };
   try {

@@ -20,11 +20,17 @@ class Exported(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.path = self.folder / "model.pt2"
 
-    def run_capture(self, status, *flags):
-        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
+    def run_tool(self, name, status, *flags):
+        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / name
         process = subprocess.run([tool, self.path, *flags], capture_output=True, text=True)
         self.assertEqual(process.returncode, status, process.stderr)
         return process
+
+    def run_capture(self, status, *flags):
+        return self.run_tool("fsdp-capture", status, *flags)
+
+    def compile(self, *flags):
+        self.run_tool("fsdpc", 0, *flags)
 
     def capture(self, *flags):
         return self.run_capture(0, *flags).stdout

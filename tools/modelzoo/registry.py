@@ -9,10 +9,14 @@ BATCH, SEQ, VOCAB = 2, 16, 128
 
 
 class Entry:
-    """An entry of the zoo. family: the package that it needs."""
+    """An entry of the zoo. family: the package that it needs. specialize: that of fsdpc.export; such an entry has no trace,
+    which would take numbers of the batch without a check."""
 
-    def __init__(self, family, build):
-        self.family, self.build = family, build
+    def __init__(self, family, build, specialize):
+        self.family, self.build, self.specialize = family, build, specialize
+
+    def has(self, form):
+        return form == "export" or not self.specialize
 
     def is_installed(self):
         return importlib.util.find_spec(self.family) is not None
@@ -21,11 +25,11 @@ class Entry:
 ENTRIES = {}
 
 
-def entry(name, family):
+def entry(name, family, specialize=False):
     """Registers the function below it as an entry; see zoo.py for what it returns."""
 
     def add(build):
-        ENTRIES[name] = Entry(family, build)
+        ENTRIES[name] = Entry(family, build, specialize)
         return build
 
     return add

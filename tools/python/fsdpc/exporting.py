@@ -9,7 +9,7 @@ import pathlib
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import methods, optimizers, output, precision, tracing
+from . import methods, optimizers, output, precision, specialization, tracing
 from . import weights as weights_file
 from .errors import ExportError, note
 from .state import memory
@@ -211,7 +211,7 @@ def _print_notes(model, batch, optimizer):
 
 
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
-           optimizer=None, mixed_precision=None, weights=None, shard_bytes=5 << 30,
+           optimizer=None, mixed_precision=None, specialize=False, weights=None, shard_bytes=5 << 30,
            quiet=False):  # fmt: skip
     """Writes `model`'s training step to `path` (.pt2), and its parameters and buffers beside it.
 
@@ -233,6 +233,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         the order in which FSDP2's fully_shard is called. Casts of parameters, of modules' arguments
         and of their results become operators of the program; the groups of these modules take
         reduce_dtype from here, too, unless fsdpc's --config says otherwise.
+    specialize: branches, whole numbers and shapes that depend on values of the batch are those of this
+        batch. A step of the training binary ends with an error if its batch has others.
     weights: where parameters and persistent buffers go, as safetensors; default: `path` with
         .safetensors, or shards and an index if they have more than `shard_bytes`. They are written
         one by one. If parameters are on meta, no weights are written.
@@ -256,6 +258,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         _print_notes(model, batch, optimizer)
     batch = _separate(batch)
     facts = _facts(model, optimizer)
+    example = specialization.Example(model, batch if specialize else None)
     with contextlib.ExitStack() as stack:
         stack.enter_context(tracing.without_cache(model))
         stack.enter_context(methods.as_forwards(model, forward_methods or {}))
@@ -266,7 +269,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             facts["mixed_precision"] = mixed.describe(mixed_precision)
             stack.enter_context(mixed.hooks())
         stack.enter_context(running_as_step(model, batch, loss, mixed, method))
-        program = tracing.run_export(model, batch, quiet)
+        program = tracing.run_export(model, batch, example, quiet)
     tracing.check_operators(program)
     _check_constants(program)
     facts["inputs"] = _input_names(program, batch)

@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, constants, effects, functions, operators, state
+from . import checks, constants, effects, functions, operators, specialization, state
 from .errors import ExportError, note
 
 
@@ -135,7 +135,7 @@ def _first_names():
         tracer.__init__ = begin
 
 
-#: Assertions on values. The step omits them: if one does not hold, the model's own run fails, too.
+#: Assertions on values. The step omits those of the model: if one does not hold, the model's own run fails, too.
 _ASSERTIONS = {"aten._assert_scalar.default", "aten._assert_async.default", "aten._assert_async.msg",
                "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}  # fmt: skip
 
@@ -147,7 +147,7 @@ def _is_needed(node):
     if not isinstance(node.target, torch._ops.OpOverload):
         return isinstance(node.target, torch._ops.HigherOrderOperator)
     if str(node.target) in _ASSERTIONS:
-        return False
+        return specialization.is_check(node)
     return node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags
 
 
@@ -162,17 +162,21 @@ def _drop_checks(program):
     return program
 
 
-def run_export(step, batch, quiet):
+def run_export(step, batch, example, quiet):
     effects.check_modules(step)
     known = constants.Constants(step)
-    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, quiet)), known.decisive, quiet)
+    program = state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, example, quiet)), known.decisive,
+                             quiet)  # fmt: skip
+    if not quiet:
+        example.print_notes()
+    return program
 
 
-def _export_once(step, batch, known):
+def _export_once(step, batch, known, example):
     """Exports without printing on failure: torch would print the whole program up to the
     failure."""
     told = io.StringIO()
-    with (checks.holding(), known.evaluated(), functions.kept() as recorder, operators.traced(recorder),
+    with (checks.holding(), known.evaluated(example), functions.kept() as recorder, operators.traced(recorder),
           effects.seen(recorder), _modules_as_they_are(), _first_names(), _states_of_lstm(),
           _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
@@ -181,17 +185,17 @@ def _export_once(step, batch, known):
     return program
 
 
-def _run_export(step, batch, known, quiet):
+def _run_export(step, batch, known, example, quiet):
     try:
         with _as_in_training(), known.as_real_tensors():
-            return _export_once(step, batch, known)
+            return _export_once(step, batch, known, example)
     except ExportError:
         raise
     except Exception as error:
         first = error
     # Some models omit branches on values when they are exported.
     try:
-        program = _export_once(step, batch, known)
+        program = _export_once(step, batch, known, example)
     except ExportError:
         raise
     except Exception:
@@ -203,7 +207,8 @@ def _run_export(step, batch, known, quiet):
 
 
 _COLLECTIVES = "a step has no collectives but those of FSDP2: each rank's forward sees its own batch"
-_VALUES = "the shape or the path depends on values: write it with torch.where and fixed shapes"
+_VALUES = ("the shape or the path depends on values: write it with torch.where and fixed shapes; or export with "
+           "specialize=True if all batches agree in it")  # fmt: skip
 #: Usual remedies for errors of torch.export: words of the error, advice. The first that fits counts.
 _REMEDIES = (
     ("ctc_loss", "ctc_loss is not supported: shapes of its intermediate results depend on the lengths"),
