@@ -100,7 +100,6 @@ class Effects(exported.Exported):
             (r"derivatives inside of the forward [^\n]*\n  at .*effects_test.py", penalized),
             ("derivatives inside", lambda model, x: torch.func.grad(lambda y: model.linear(y).sum())(x)),
             ("derivatives inside", lambda model, x: torch.func.jvp(model.linear, (x,), (x,))[1]),
-            ("vmap inside", lambda model, x: torch.func.vmap(model.linear)(x)),
             ("assigns .data", replaced),
             (r"asks whether torch.distributed is initialized[^\n]*\n  at .*effects_test.py",
              lambda model, x: model.linear(x) * (2 if torch.distributed.is_initialized() else 1)),
@@ -354,6 +353,30 @@ class Effects(exported.Exported):
                 fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path)
             self.assertEqual("'kept' of the model is None now" in told.getvalue(), is_noted)
             self.assertIsNone(model.kept)
+
+    def test_vmap(self):
+        """It becomes its operators on whole batches, also where the function reads other tensors, and where it is nested."""
+
+        def causal(model, x):
+            allowed = lambda query, key: (query >= key) & (x[query, 0] > -9)  # noqa: E731
+            positions = torch.arange(4)
+            mask = torch.vmap(torch.vmap(allowed, in_dims=(None, 0)), in_dims=(0, None))(positions, positions)
+            return model.linear(x).masked_fill(~mask, 0)
+
+        for forward in (lambda model, x: torch.func.vmap(model.linear)(x),
+                        lambda model, x: torch.vmap(lambda row: model.linear(row) * x[0], out_dims=1)(x).exp(),
+                        lambda model, x: torch.vmap(lambda row, by: row @ by["weight"], (0, None))(x, {"weight": model.linear.weight}),
+                        causal):  # fmt: skip
+            with self.subTest(forward):
+                model, x = Model(forward), torch.randn(4, 4)
+                fsdpc.export(model, {"x": x}, self.path, quiet=True)
+                self.capture()
+                step = torch.export.load(self.path).module(check_guards=False)
+                step.load_state_dict(model.state_dict(), assign=True)
+                loss, eager = step(x=x), model(x)
+                self.assertTrue(torch.equal(loss, eager))
+                gradients = [torch.autograd.grad(value, module.linear.weight)[0] for value, module in ((loss, step), (eager, model))]
+                self.assertTrue(torch.equal(*gradients))
 
     def test_states_of_lstm(self):
         """They have the shapes that they have in training."""

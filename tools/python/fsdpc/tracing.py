@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, constants, effects, functions, operators, specialization, state
+from . import checks, constants, effects, functions, operators, specialization, state, vectorized
 from .errors import ExportError, note
 
 
@@ -177,7 +177,7 @@ def _export_once(step, batch, known, example):
     failure."""
     told = io.StringIO()
     with (checks.holding(), known.evaluated(example), functions.kept() as recorder, operators.traced(recorder),
-          effects.seen(recorder), _modules_as_they_are(), _first_names(), _states_of_lstm(),
+          effects.seen(recorder), vectorized.recorded(), _modules_as_they_are(), _first_names(), _states_of_lstm(),
           _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
