@@ -4,17 +4,11 @@ step, so a branch on them is decided when the model is exported, and so are shap
 import contextlib
 import sys
 
-import torch
-from torch._subclasses.fake_tensor import is_fake
 from torch.fx.experimental import proxy_tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
-from . import fixed_shapes, graphs
+from . import graphs
 from .effects import replaced
 from .state import memory
-
-_READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
-_EQUAL = torch.ops.aten.equal.default
 
 
 def _transient_buffers(model):
@@ -30,12 +24,12 @@ def _transient_buffers(model):
 
 
 class Constants:
-    """The constants of one model."""
+    """The constants of one model, while torch exports it."""
 
-    def __init__(self, model):
+    def __init__(self, model, placeholders):
         self._buffers = _transient_buffers(model)
-        self._placeholders = graphs.Placeholders(model)
-        #: Other tensors whose values have decided a branch or a shape.
+        self._placeholders = placeholders
+        #: Tensors of the code and of attributes whose values have decided a branch or a shape.
         self.decisive = []
 
     def _is_buffer(self, node):
@@ -66,7 +60,7 @@ class Constants:
         self.decisive.append(getattr(tracer.root, source.target))
         return self.decisive[-1]
 
-    def _find_value(self, tensor, tracer):
+    def find(self, tensor, tracer):
         """The value of a tensor that is computed only from constants, else None."""
         found = self._find_sources(tensor, tracer)
         if found is None:
@@ -75,52 +69,6 @@ class Constants:
         values = {source: self._decide_by(source, tracer)
                   for source in sources if graphs.is_literal(source) or self._is_buffer(source)}  # fmt: skip
         return graphs.evaluate(node, sources, values)
-
-    def _read(self, function, args, mode, example):
-        """The result of an operator that reads a number, if it is known."""
-        tensor = args[0]
-        if function is _EQUAL:
-            if tensor.shape != args[1].shape:
-                return False
-            with mode:
-                tensor = (tensor == args[1]).all()
-        value = self._find_value(tensor, mode.tracer)
-        if value is not None:
-            with _disable_current_modes():
-                return value.item()
-        if not is_fake(tensor):  # a tensor of an attribute, which torch reads
-            self.decisive.append(tensor)
-            return None
-        with mode:
-            return example.read(tensor, self._placeholders)
-
-    @contextlib.contextmanager
-    def evaluated(self, example):
-        """In this context, while torch exports, reading a tensor that is computed only from constants gives its value, and
-        so does reading one to whose value in `example` the step is specialized. Operators whose shapes depend on such
-        tensors have fixed shapes."""
-        call = proxy_tensor.proxy_call
-
-        def call_or_evaluate(mode, function, pre_dispatch, args, kwargs):
-            def find(tensor):
-                return self._find_value(tensor, mode.tracer)
-
-            def read(tensor):
-                return example.read(tensor, self._placeholders)
-
-            if function in _READS or function is _EQUAL:
-                number = self._read(function, args, mode, example)
-                if number is not None:
-                    return number
-            elif function in fixed_shapes.OPERATORS:
-                with mode:
-                    fixed = fixed_shapes.Fixer(find, read).fix(function, args, kwargs)
-                if fixed is not None:
-                    return fixed
-            return call(mode, function, pre_dispatch, args, kwargs)
-
-        with self._placeholders.recorded(), replaced(proxy_tensor, "proxy_call", call_or_evaluate):
-            yield
 
     @contextlib.contextmanager
     def as_real_tensors(self):

@@ -59,7 +59,8 @@ class Example:
             return None
         times = _DRAWS if any(map(graphs.is_random, computation)) else 1
         placeholders.decide(computation)
-        numbers = {self._evaluate(node, computation, leaves) for _ in range(times)}
+        with torch.random.fork_rng(devices=[]):
+            numbers = {self._evaluate(node, computation, leaves) for _ in range(times)}
         return numbers.pop() if len(numbers) == 1 else None
 
     @staticmethod

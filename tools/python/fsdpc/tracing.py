@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, constants, effects, functions, operators, specialization, state, vectorized
+from . import checks, effects, functions, operators, reads, specialization, state, vectorized
 from .errors import ExportError, note
 
 
@@ -164,19 +164,19 @@ def _drop_checks(program):
 
 def run_export(step, batch, example, quiet):
     effects.check_modules(step)
-    known = constants.Constants(step)
-    program = state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, example, quiet)), known.decisive,
+    known = reads.Reads(step, example)
+    program = state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, quiet)), known.constants.decisive,
                              quiet)  # fmt: skip
     if not quiet:
         example.print_notes()
     return program
 
 
-def _export_once(step, batch, known, example):
+def _export_once(step, batch, known):
     """Exports without printing on failure: torch would print the whole program up to the
     failure."""
     told = io.StringIO()
-    with (checks.holding(), known.evaluated(example), functions.kept() as recorder, operators.traced(recorder),
+    with (checks.holding(), known.answered(), functions.kept() as recorder, operators.traced(recorder),
           effects.seen(recorder), vectorized.recorded(), _modules_as_they_are(), _first_names(), _states_of_lstm(),
           _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
@@ -185,17 +185,17 @@ def _export_once(step, batch, known, example):
     return program
 
 
-def _run_export(step, batch, known, example, quiet):
+def _run_export(step, batch, known, quiet):
     try:
-        with _as_in_training(), known.as_real_tensors():
-            return _export_once(step, batch, known, example)
+        with _as_in_training(), known.constants.as_real_tensors():
+            return _export_once(step, batch, known)
     except ExportError:
         raise
     except Exception as error:
         first = error
     # Some models omit branches on values when they are exported.
     try:
-        program = _export_once(step, batch, known, example)
+        program = _export_once(step, batch, known)
     except ExportError:
         raise
     except Exception:
