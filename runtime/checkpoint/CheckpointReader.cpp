@@ -58,7 +58,9 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
   for (const fsdp_parameter &parameter : plan.parameters())
     for (const std::string &name : parameterNames(plan, parameter)) {
       add(name);
-      if (!isTrained(plan, parameter))
+      // torch may keep state of parameters without a gradient: adagrad does, and so does every
+      // optimizer whose state torch.distributed.checkpoint has loaded.
+      if (!isTrained(plan, parameter) && ownManifest)
         continue;
       for (unsigned i = 0; i < plan.numOptimizerStates(); ++i)
         add(optimizerTensorName(name, optimizerStateName(plan, i)));
@@ -225,12 +227,14 @@ const CheckpointReader::Tensor *CheckpointReader::findState(const PlanView &plan
 
 std::vector<std::string> CheckpointReader::describeDifferences(const PlanView &plan) const {
   std::map<std::string, int64_t> counts; // of parameters, by the text about them
-  int64_t missingAverages = 0;
+  int64_t missingAverages = 0, unused = 0;
   for (const fsdp_parameter &parameter : plan.parameters())
-    for (unsigned i = 0; i < plan.numOptimizerStates() && isTrained(plan, parameter); ++i) {
+    for (unsigned i = 0; i < plan.numOptimizerStates(); ++i) {
       const uint32_t own = plan.groups()[parameter.group].state_dtype[i];
       const Tensor *tensor = findState(plan, parameter, i);
-      if (!tensor)
+      if (!isTrained(plan, parameter))
+        unused += tensor && i == 0;
+      else if (!tensor)
         missingAverages += plan.isAverage(i);
       else if (tensor->dtype && *tensor->dtype != own)
         ++counts[std::string(optimizerStateName(plan, i)) + " is " + tensor->dtypeName +
@@ -241,6 +245,10 @@ std::vector<std::string> CheckpointReader::describeDifferences(const PlanView &p
     lines.push_back("the checkpoint has no moving average of " + std::to_string(missingAverages) +
                     (missingAverages == 1 ? " parameter" : " parameters") +
                     ": it begins with the weights");
+  if (unused != 0)
+    lines.push_back("the checkpoint's optimizer state of " + std::to_string(unused) +
+                    (unused == 1 ? " parameter" : " parameters") +
+                    " is left out: no gradient reaches " + (unused == 1 ? "it" : "them") + " here");
   for (const auto &[what, count] : counts)
     lines.push_back("optimizer state " + what + ": it is cast, of " + std::to_string(count) +
                     (count == 1 ? " parameter" : " parameters"));

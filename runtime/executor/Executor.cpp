@@ -235,8 +235,7 @@ Status PlanExecutor::issue(bool byEntry) {
   if (!measured) {
     if (Status status = runtime->writeGathered(); !status.ok())
       return status;
-    if (!view.isEvaluation()) // an evaluation uses the copies that training has written
-      hostCopies->writeGatherCopies();
+    hostCopies->writeGatherCopies();
     if (Status status = issueWhole([&] { return program->runFirst(); }); !status.ok())
       return status;
     measured = true;

@@ -130,14 +130,16 @@ ShardBuffers StepProgram::buffersOf(const fsdp_group &group) const {
   return buffers;
 }
 
-/// Registers shards that are gathered from a copy and never updated. An evaluation uses the copies
-/// that training made.
+/// Registers shards that are gathered from a copy which no update of this plan writes. A run may
+/// begin with an evaluation, which has no updates.
 void StepProgram::prepareFrozen() {
-  for (const fsdp_group &group : view.groups())
-    if (int64_t count = group.shard_elements - group.trained_elements;
-        !view.isEvaluation() && view.hasGatherCopy(group) && count > 0 &&
+  for (const fsdp_group &group : view.groups()) {
+    const int64_t updated = view.isEvaluation() ? 0 : group.trained_elements,
+                  count = group.shard_elements - updated;
+    if (view.hasGatherCopy(group) && count > 0 &&
         !view.areParametersOnHost(group)) // HostCopies writes these copies
-      runtime.addFrozen(sliceOf(buffersOf(group), group.trained_elements, count));
+      runtime.addFrozen(sliceOf(buffersOf(group), updated, count));
+  }
 }
 
 Status StepProgram::prepareUpdate(const fsdp_entry &entry) {

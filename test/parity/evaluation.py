@@ -146,6 +146,23 @@ class Evaluation(unittest.TestCase):
         self.check(LLAMA, flags=["--schedule", "auto"])
         self.check(LLAMA, flags=["--offload-policy", "cpu"])
 
+    def test_without_a_step(self):
+        """A resumed run that has no steps left evaluates the checkpoint, also where gathers read copies of the
+        parameters in another dtype."""
+        for flags in ([], ["--offload-policy", "cpu"]):
+            with self.subTest(flags=flags):
+                workspace, binary = self.build(GPT2, "dp=2", "--param-dtype", "bfloat16", *flags)
+                folder = workspace.folder / "run"
+                evaluate = ["--eval-data", workspace.data, "--eval-steps", EVAL_STEPS]
+                _, expected, _ = self.train(workspace, binary, 2, *evaluate, "--checkpoint-dir", folder,
+                                            "--save-every", STEPS)  # fmt: skip
+                log = workspace.folder / "resumed.jsonl"
+                harness.run([binary, "--ranks", 2, "--data", workspace.data, "--resume", folder, "--log", log,
+                             *evaluate])  # fmt: skip
+                lines = map(json.loads, log.read_text().splitlines())
+                self.assertEqual([line["loss_hex"] for line in lines if "eval_loss" in line],
+                                 [line["loss_hex"] for line in expected])  # fmt: skip
+
     def test_what_an_evaluation_does_not_do(self):
         """Regions whose operators its forward does not call, and values of the optimizer."""
         config = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".yaml"))

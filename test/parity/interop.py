@@ -7,6 +7,7 @@ HuggingFaceStorageWriter. Needs the package safetensors, as torch's reader and w
 the test is skipped.
 """
 
+import dataclasses
 import os
 import sys
 import unittest
@@ -130,8 +131,8 @@ class Interop(unittest.TestCase):
     def train(self, workspace, binary, ranks, *arguments):
         log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
         log.unlink(missing_ok=True)
-        harness.run([binary, "--ranks", ranks, "--data", workspace.data, "--log", log,
-                     "--save", save, *arguments])  # fmt: skip
+        arguments = ["--ranks", ranks, "--data", workspace.data, "--log", log, "--save", save, *arguments]
+        self.output = harness.run([binary, *arguments]).stdout
         losses = [
             [float.fromhex(text).hex() for text in line["loss_hex"]]
             for line in harness.read_log(log)
@@ -240,6 +241,20 @@ class Interop(unittest.TestCase):
                     )
                     self.assertEqual(resumed[0], losses)
                     self.assertIsNone(harness.bitwise_difference(final, resumed[1]))
+
+    def test_state_of_frozen_parameters(self):
+        """torch's adagrad keeps state of them, too: it is left out."""
+        config = dataclasses.replace(LLAMA, frozen=["layers.*.attn.*"])
+        optimizer = harness.Optimizer("adagrad", OTHERS["adagrad"])
+        workspace, run = self.case(config, optimizer)
+        folder = workspace.folder / "dcp"
+        fsdp2(run, workspace.folder, 0, SAVED, target=folder)
+        losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+        binary = workspace.compile("dp=2")
+        resumed = self.train(workspace, binary, 2, "--resume", folder, "--steps", STEPS)
+        self.assertIn("optimizer state of 8 parameters is left out", self.output)
+        self.assertEqual(resumed[0], losses)
+        self.assertIsNone(harness.bitwise_difference(final, resumed[1]))
 
 
 if __name__ == "__main__":
