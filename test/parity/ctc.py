@@ -41,6 +41,12 @@ class Acoustic(harness.Comparison):
         self.compare(more="recompute=full fusion=exact", layouts=["flat"])
 
 
+def of_selected(log_probs, labels, frames, lengths, count=lambda mask, lengths: mask.sum(-1)):
+    """As the models of transformers take padded labels, here with gaps in the rows."""
+    mask = (labels % 3 != 0) & (torch.arange(LABELS) < lengths[:, None])
+    return F.ctc_loss(log_probs, labels.masked_select(mask), frames.clamp_min(8), count(mask, lengths))
+
+
 class Model(nn.Module):
     """`loss(log_probs, labels, frames, lengths)`: of log probabilities [frames, samples, classes]."""
 
@@ -113,6 +119,7 @@ class Options(harness.Case):
             "module": nn.CTCLoss(zero_infinity=True),
             "narrow": lambda p, y, n, m: F.ctc_loss(p, y.int(), n.int(), m.int(), zero_infinity=True),
             "joined": lambda p, y, n, m: F.ctc_loss(p, y.flatten(), n.clamp_min(8), torch.full_like(m, LABELS)),
+            "selected": of_selected,
             "numbers": lambda p, y, n, m: F.ctc_loss(p, y, (9, 8, 8), (LABELS, 1, 0)),
             "sum of numbers": lambda p, y, n, m: F.ctc_loss(p, y, (1, 8, 9), (4, 2, 0), reduction="sum", zero_infinity=True),
             "one sample": lambda p, y, n, m: F.ctc_loss(p[:, 0], y[0], (9,), (LABELS,)),
@@ -135,6 +142,7 @@ class Options(harness.Case):
         refuse(Model(lambda p, y, n, m: F.ctc_loss(p, y, n[:2], m)),
                "ctc_loss takes 3 whole numbers of each kind of lengths, not 2 of Long")  # fmt: skip
         refuse(Model(lambda p, y, n, m: F.ctc_loss(p, y[:2], n, m)), "ctc_loss takes targets of 3 rows")
+        refuse(Model(lambda *given: of_selected(*given, count=lambda mask, lengths: lengths)), "masked_select")
         model = Model(lambda p, y, n, m: F.ctc_loss(p, y, n + FRAMES, m))
         binary = self.workspace.folder / "train"
         harness.run([harness.TOOLS / "fsdpc", *self.export(model), "-o", binary])

@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, constants, effects, functions, operators, state
+from . import checks, constants, ctc, effects, functions, operators, state
 from .errors import ExportError, note
 
 
@@ -183,7 +183,11 @@ def _drop_checks(program):
 def run_export(step, batch, quiet):
     effects.check_modules(step)
     known = constants.Constants(step)
-    return state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, quiet)), known.decisive, quiet)
+
+    def export():
+        return _drop_checks(ctc.pad_targets(_run_export(step, batch, known, quiet)))
+
+    return state.repeated(step, export, known.decisive, quiet)
 
 
 def _export_once(step, batch, known):
