@@ -210,7 +210,7 @@ template <> struct MappingTraits<OptimizerOverrides> {
           stateDtype->all ? StateDtypes{{"", stateDtype->all->word}} : stateDtype->names.dtypes;
     io.mapOptional("groups", optimizer.groups);
     checkOptions(io, optimizer.options);
-    checkValue(io, "clip_grad_norm", optimizer.clipGradNorm, checkClipGradNorm);
+    checkValue(io, "clip_grad_norm", optimizer.clipGradNorm, checkClipLimit);
   }
 };
 

@@ -22,7 +22,7 @@ static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 44 && sizeof(fsdp_group) == 176 &&
-              sizeof(fsdp_optimizer) == 112 && sizeof(fsdp_communicator) == 24 &&
+              sizeof(fsdp_optimizer) == 120 && sizeof(fsdp_communicator) == 24 &&
               sizeof(fsdp_kernel) == 48);
 // The plan itself: numbers first, then one pointer per table.
 static constexpr size_t kNumTables = 16;

@@ -10,6 +10,7 @@
 #include "StepBuilder.h"
 #include "TorchErrors.h"
 #include "Weights.h"
+#include "fsdp/Operators/Operators.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
@@ -166,6 +167,7 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
   static std::mutex oneAtATime;
   std::lock_guard<std::mutex> lock(oneAtATime);
   std::optional<Recorder> recording;
+  registerOperators(); // before the recorder, which records all that are registered
   try {
     Recorder &recorder = recording.emplace(KnownResults(options.operatorFacts));
     // An evaluation receives the optimizer of the training step later.

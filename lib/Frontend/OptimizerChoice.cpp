@@ -55,8 +55,11 @@ void fsdp::frontend::checkOptimizer(const OptimizerSpec &spec) {
   };
   check(spec.options);
   if (spec.clipGradNorm)
-    if (std::optional<std::string> problem = checkClipGradNorm(*spec.clipGradNorm))
+    if (std::optional<std::string> problem = checkClipLimit(*spec.clipGradNorm))
       throw CaptureError("optimizer '" + kind + "': clip-grad-norm " + *problem);
+  if (std::optional<std::string> problem =
+          checkClipping(spec.options, spec.clipGradNorm.has_value()))
+    throw CaptureError("optimizer '" + kind + "' " + *problem);
   for (const OptimizerGroupSpec &group : spec.groups)
     check(group.options);
 }

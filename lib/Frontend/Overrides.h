@@ -9,14 +9,15 @@ namespace fsdp::frontend {
 
 struct CaptureOptions;
 
-/// While an Overrides lives, dropout, attention, norms and recurrent layers on meta tensors keep
-/// the form they have on the target: torch would decompose them on meta, or lose a mutation. Other
-/// devices are not affected.
+/// While an Overrides lives, dropout, attention, norms, recurrent layers and the CTC loss on meta
+/// tensors keep the form they have on the target: torch would decompose them on meta, or lose a
+/// mutation. Other devices are not affected.
 class Overrides {
 public:
   explicit Overrides(const CaptureOptions &options);
 
 private:
+  void addCtcLoss();
   void addRecurrentLayers();
   /// `architecture`: CaptureOptions::cudaArchitecture.
   void addCudaKernels(unsigned architecture);

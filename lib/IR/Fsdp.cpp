@@ -78,12 +78,14 @@ LogicalResult OptimizerOp::verify() {
     return emitOpError("'") << kind << "' has no '" << *name << "'";
   if (std::optional<std::string> problem = checkNesterov(options))
     return emitOpError() << *problem;
+  if (std::optional<std::string> problem = checkClipping(options, getClipGradNorm().has_value()))
+    return emitOpError() << *problem;
   if (getClipNormType() != NormType::Two && !getClipGradNorm())
     return emitOpError("has 'clip_norm_type' ")
            << stringifyNormType(getClipNormType()) << " but no 'clip_grad_norm' to clip to";
   if (failed(verifyStateDtype(*this)) || failed(verifyOptions(*this)))
     return failure();
-  return verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()), checkClipGradNorm);
+  return verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()), checkClipLimit);
 }
 
 LogicalResult OptimizerGroupOp::verify() {

@@ -84,9 +84,9 @@ std::optional<std::string> fsdp::checkUpToOne(double value) {
   return describe(value, "at least 0 and at most 1");
 }
 
-std::optional<std::string> fsdp::checkClipGradNorm(double norm) {
-  auto inFp32 = static_cast<float>(norm);
+std::optional<std::string> fsdp::checkClipLimit(double limit) {
+  auto inFp32 = static_cast<float>(limit);
   if (inFp32 > 0 && std::isfinite(inFp32))
     return std::nullopt;
-  return describe(norm, "a finite number above 0 (in fp32)");
+  return describe(limit, "a finite number above 0 (in fp32)");
 }

@@ -36,9 +36,10 @@ static std::optional<std::string> checkOption(const plan::OptimizerOption &optio
            std::to_string(option.numValues());
   for (double value : values) {
     std::optional<std::string> problem =
-        option.range == plan::OptionRange::BelowOne  ? checkBelowOne(value)
-        : option.range == plan::OptionRange::UpToOne ? checkUpToOne(value)
-                                                     : checkHyperParameter(value);
+        option.range == plan::OptionRange::BelowOne    ? checkBelowOne(value)
+        : option.range == plan::OptionRange::UpToOne   ? checkUpToOne(value)
+        : option.range == plan::OptionRange::AboveZero ? checkClipLimit(value)
+                                                       : checkHyperParameter(value);
     if (problem)
       return problem;
   }
@@ -62,6 +63,12 @@ static double getNumber(const OptimizerOptions &given, StringRef name) {
 std::optional<std::string> fsdp::checkNesterov(const OptimizerOptions &given) {
   return checkNesterov(getNumber(given, "nesterov") != 0, getNumber(given, "momentum"),
                        getNumber(given, "dampening"));
+}
+
+std::optional<std::string> fsdp::checkClipping(const OptimizerOptions &given, bool clipsNorm) {
+  if (!clipsNorm || getNumber(given, "clip_grad_value") == 0)
+    return std::nullopt;
+  return "clips gradients by both 'clip_grad_norm' and 'clip_grad_value', expected one of them";
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,6 +4,7 @@
 
 #include "Arguments.h"
 #include "fsdp/IR/TensorLayout.h"
+#include "fsdp/Operators/Operators.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -109,6 +110,7 @@ static bool hasStridesOf(RankedTensorType type, const at::Tensor &tensor) {
 SmallVector<at::Tensor> fsdp::interpreter::callOperator(aten::CallOp call,
                                                         ArrayRef<at::Tensor> operands,
                                                         std::vector<std::string> *relaid) {
+  registerOperators();
   auto [base, overload] = call.getCallee().rsplit('.');
   std::string name = base.contains("::") ? base.str() : "aten::" + base.str();
   auto op =

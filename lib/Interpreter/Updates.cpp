@@ -14,6 +14,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -218,6 +219,10 @@ void fsdp::interpreter::updateFlat(const fsdp_optimizer &values, int64_t step,
   gradients = gradients.to(parameters.scalar_type());
   if (clipFactor)
     gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
+  if (values.clip_grad_value != 0) {
+    at::Tensor limit = at::scalar_tensor(values.clip_grad_value, at::kDouble).to(gradients.dtype());
+    gradients = gradients.clamp(-limit, limit);
+  }
   if (values.options & FSDP_MAXIMIZE)
     gradients = gradients.neg();
   // If a state has another dtype, computation is in fp32, and results are rounded when stored.

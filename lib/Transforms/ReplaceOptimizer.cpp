@@ -142,6 +142,10 @@ llvm::Error Replacement::run() {
     return error;
   if (std::optional<std::string> problem = checkNesterov(readOptions(replaced)))
     return fail(chosen.place, *problem);
+  if (std::optional<std::string> problem =
+          checkClipping(readOptions(replaced), replaced.getClipGradNorm().has_value()))
+    return fail(chosen.place,
+                "the optimizer " + *problem + "; what the file leaves out stays as captured");
   if (chosen.groups || kind != old.getKind())
     for (auto group : llvm::make_early_inc_range(step.module.getOps<OptimizerGroupOp>()))
       group.erase();

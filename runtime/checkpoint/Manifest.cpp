@@ -62,6 +62,8 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["decay_steps"] = manifest.decaySteps;
   json["clip_grad_norm"] = manifest.clipGradNorm;
   json["clip_norm_type"] = manifest.clipNormType;
+  if (manifest.clipGradValue != 0)
+    json["clip_grad_value"] = manifest.clipGradValue;
   if (manifest.stopOutliers != 0 || manifest.skipOutliers != 0)
     json["guard"] = {{"stop_outliers", manifest.stopOutliers},
                      {"skip_outliers", manifest.skipOutliers},
@@ -240,6 +242,8 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.readWhole("decay_steps", manifest.decaySteps);
   reader.read("clip_grad_norm", manifest.clipGradNorm);
   reader.read("clip_norm_type", manifest.clipNormType);
+  if (json.contains("clip_grad_value"))
+    reader.read("clip_grad_value", manifest.clipGradValue);
   if (!reader.status().ok())
     return reader.status();
   if (Status status = parseShapes(json, manifest.shapes); !status.ok())

@@ -53,8 +53,9 @@ struct Manifest {
   double learningRate = 0, minimumLearningRate = 0;
   std::vector<double> groupLearningRates; // of the optimizer's groups, in the plan's order
   int64_t warmupSteps = 0, decaySteps = 0;
-  double clipGradNorm = 0;  // 0: gradients are not clipped
-  std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped
+  double clipGradNorm = 0;  // 0: gradients are not clipped by norm
+  std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped by norm
+  double clipGradValue = 0; // 0: elements of gradients are not clipped
 
   // Values of --stop-outliers and --skip-outliers; 0: the flag is not given.
   double stopOutliers = 0, skipOutliers = 0;

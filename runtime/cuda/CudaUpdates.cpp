@@ -6,6 +6,7 @@
 #include "plan/PlanView.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace fsdp::rt;
 
@@ -33,6 +34,11 @@ static void placeStates(const fsdp_optimizer &optimizer, const ShardBuffers &sha
   }
 }
 
+static float clipValueOf(const fsdp_optimizer &optimizer, fsdp_dtype dtype) {
+  return optimizer.clip_grad_value != 0 ? static_cast<float>(clipValueIn(dtype, optimizer))
+                                        : std::numeric_limits<float>::infinity();
+}
+
 Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                         const std::string &name) {
   if (shard.dtype != FSDP_F32 && shard.dtype != FSDP_BF16 && shard.dtype != FSDP_F16)
@@ -56,6 +62,7 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
                    .scalars = scalars + index,
                    .clipFactor = nullptr,
                    .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f,
+                   .clipValue = clipValueOf(optimizer, shard.dtype),
                    .dtype = shard.dtype};
   placeStates(optimizer, shard, update.kernel);
   update.average = {.average = shard.average,

@@ -1,6 +1,7 @@
 //===- Arguments.cpp - From a plan's arguments to torch's ------------------===//
 
 #include "executor/Arguments.h"
+#include "fsdp/Operators/Operators.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/List.h>
@@ -15,6 +16,7 @@ using c10::IValue;
 using c10::TypeKind;
 
 Result<c10::OperatorHandle> fsdp::rt::findOperator(const PlanView &view, const fsdp_entry &entry) {
+  registerOperators();
   std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(
       {view.string(entry.callee), view.string(entry.overload)});
   if (!op && !std::string_view(view.string(entry.callee)).starts_with("aten::"))

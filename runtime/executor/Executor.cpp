@@ -143,7 +143,8 @@ Status PlanExecutor::prepare() {
   lanes->prepare();
   program = std::make_unique<StepProgram>(
       view, *runtime, *compute, *lanes, *hostCopies, arena, communicator.rank(),
-      options.clipGradNorm.value_or(view.tables().clip_grad_norm));
+      ClipLimits{options.clipGradNorm.value_or(view.tables().clip_grad_norm),
+                 options.clipGradValue.value_or(view.tables().optimizer.clip_grad_value)});
   if (Status status = prepareQuestions(); !status.ok())
     return status;
   if (options.collectsFailures)

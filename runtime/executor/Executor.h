@@ -99,8 +99,9 @@ struct ExecutorOptions {
   /// Fastest: tries the kernels of the runtime, see KernelChoice.h. On a CPU only.
   OperatorKernels kernels = OperatorKernels::Fastest;
   GraphMode graph = GraphMode::Automatic;
-  /// For a plan that clips: the norm to clip to, instead of the plan's. Above 0 and finite in fp32.
-  std::optional<double> clipGradNorm = {};
+  /// For a plan that clips: the norm, or the value of each element, to clip to, instead of the
+  /// plan's. Above 0 and finite in fp32.
+  std::optional<double> clipGradNorm = {}, clipGradValue = {};
   /// Steps that may be in flight on the device when step() returns. 0: step() waits for its own
   /// step.
   unsigned lossLag = 0;

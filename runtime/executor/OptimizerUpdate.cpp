@@ -13,6 +13,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sqrt.h>
 
 #include <algorithm>
@@ -36,12 +37,13 @@ public:
       : optimizer(optimizer), elements(shard.elements), steps(optimizer),
         parameters{shard.parameters, shard.dtype},
         gradients{const_cast<std::byte *>(shard.gradients), shard.gradientDtype},
+        clipValue(static_cast<float>(clipValueIn(shard.dtype, optimizer))),
         normParts((elements + kChunkElements - 1) / kChunkElements) {
     for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
       if (shard.state[i])
         state[i] = {shard.state[i], shard.stateDtype[i]};
     for (Values *values : {&parameters, &gradients, &state[0], &state[1], &state[2]})
-      if (values->dtype != FSDP_F32)
+      if (values->dtype != FSDP_F32 || (values == &gradients && clipsValues()))
         values->buffer = numBuffers++;
     wide.resize(at::get_num_threads() * numBuffers * kChunkElements);
   }
@@ -82,6 +84,10 @@ protected:
     std::array<float *, FSDP_MAX_STATES> state;
   };
 
+  /// The calling thread's buffer.
+  float *bufferOf(const Values &values) {
+    return wide.data() + (at::get_thread_num() * numBuffers + values.buffer) * kChunkElements;
+  }
   /// A chunk of values in fp32: in place, or, if they have another dtype, in a buffer of the
   /// calling thread. Null if there are none.
   float *widened(const Values &values, int64_t first, int64_t count, int64_t shiftBytes = 0) {
@@ -90,7 +96,7 @@ protected:
     std::byte *from = values.at(first) + shiftBytes;
     if (values.dtype == FSDP_F32)
       return reinterpret_cast<float *>(from);
-    float *to = wide.data() + (at::get_thread_num() * numBuffers + values.buffer) * kChunkElements;
+    float *to = bufferOf(values);
     widen(from, values.dtype, to, static_cast<size_t>(count));
     return to;
   }
@@ -123,11 +129,12 @@ protected:
     return forChunks([&](int64_t first, int64_t count) {
       Chunk chunk = load(first, count);
       double squares = 0;
-      if (isClippedNarrow) {
-        float *clipped = widened(gradients, first, count);
-        squares = fusedKernels().squareSum(clipped, count);
-        clip(clipped, count, *clipFactor);
-        update(chunk, clipped, scale);
+      if (isClippedNarrow || clipsValues()) {
+        float *own = widened(gradients, first, count);
+        squares = fusedKernels().squareSum(own, count);
+        if (isClippedNarrow)
+          clip(own, count, *clipFactor);
+        update(chunk, clipsValues() ? clippedValues(own, count) : own, scale);
       } else {
         squares = update(chunk, gradientsOf(first, count), scale);
       }
@@ -170,7 +177,19 @@ private:
     }
   }
 
+  bool clipsValues() const { return optimizer.clip_grad_value != 0; }
+  /// The gradients with each element clipped, in the calling thread's buffer. A NaN stays a NaN.
+  const float *clippedValues(const float *values, int64_t count) {
+    float *clipped = bufferOf(gradients);
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = values[i];
+      clipped[i] = value < -clipValue ? -clipValue : value > clipValue ? clipValue : value;
+    }
+    return clipped;
+  }
+
   Values parameters, gradients, state[FSDP_MAX_STATES];
+  const float clipValue; // of each element, if clipsValues(); may round to 0
   size_t numBuffers = 0;
   std::vector<float> wide;       // buffers of a chunk by thread
   std::vector<double> normParts; // by chunk
@@ -276,6 +295,13 @@ float fsdp::rt::clipFactor(fsdp_norm_type type, double total, float maxNorm) {
   const auto norm = static_cast<float>(normOfPart(type, total));
   const float factor = 1 / (norm + 1e-6f) * maxNorm;
   return factor > 1 ? 1 : factor; // unlike std::min, keeps a NaN
+}
+
+double fsdp::rt::clipValueIn(fsdp_dtype dtype, const fsdp_optimizer &optimizer) {
+  return at::scalar_tensor(optimizer.clip_grad_value, at::kDouble)
+      .to(static_cast<at::ScalarType>(dtype))
+      .to(at::kDouble)
+      .item<double>();
 }
 
 void fsdp::rt::writeGatheredCopy(const ShardBuffers &shard) {

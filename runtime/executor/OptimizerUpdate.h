@@ -61,7 +61,7 @@ class ShardUpdate {
 public:
   virtual ~ShardUpdate() = default;
   /// Applies update number `step` (from 1) with the gradients times `*clipFactor` (null: 1), in the
-  /// gradients' dtype. Returns the sum of the squares of the gradients.
+  /// gradients' dtype. Returns the sum of the squares of the gradients before any clipping.
   virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
   /// The part of the gradients in a norm (plan/NormType.h); for norm 2 it equals run()'s result.
   double partialNorm(fsdp_norm_type type) { return partialNormOf(type, 0); }
@@ -76,6 +76,10 @@ public:
 /// NaN. torch's norm is the fp32 norm of the tensors' fp32 norms: norm inf is the same, the other
 /// norms differ by that rounding.
 float clipFactor(fsdp_norm_type type, double total, float maxNorm);
+
+/// The value to which each element of gradients of `dtype` is clipped, rounded as torch.clamp
+/// rounds it (torch.nn.utils.clip_grad_value_), for an optimizer that clips so. May round to 0.
+double clipValueIn(fsdp_dtype dtype, const fsdp_optimizer &optimizer);
 
 /// Casts a shard on a CPU to its copy for gathers.
 void writeGatheredCopy(const ShardBuffers &shard);

@@ -164,11 +164,14 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry) {
     buffers.stateDtype[state] = static_cast<fsdp_dtype>(group.state_dtype[state]);
   }
   std::vector<ShardSegment> segments = splitByOptimizer(buffers);
-  for (const ShardSegment &segment : segments)
-    if (Status status = runtime.addUpdate(view.optimizer(segment.optimizer), segment.optimizer,
-                                          segment.shard, displayName(view.string(group.name)));
+  for (const ShardSegment &segment : segments) {
+    fsdp_optimizer optimizer = view.optimizer(segment.optimizer);
+    optimizer.clip_grad_value = limits.value;
+    if (Status status = runtime.addUpdate(optimizer, segment.optimizer, segment.shard,
+                                          displayName(view.string(group.name)));
         !status.ok())
       return status;
+  }
   updates.push_back({numSegments, numSegments + segments.size()});
   numSegments += segments.size();
   return {};

@@ -12,9 +12,9 @@ using namespace fsdp::rt;
 
 StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
                          CollectiveLanes &lanes, HostCopies &hostCopies, std::byte *arena,
-                         unsigned rank, double clipGradNorm)
+                         unsigned rank, ClipLimits limits)
     : view(view), runtime(runtime), compute(compute), lanes(lanes), hostCopies(hostCopies),
-      arena(arena), rank(rank), clipGradNorm(static_cast<float>(clipGradNorm)),
+      arena(arena), rank(rank), limits(limits),
       placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
 
@@ -81,8 +81,9 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     return status;
   }
   case FSDP_CLIP_FACTOR: {
-    Status status = runtime.clip(
-        view.normType(), reinterpret_cast<const double *>(arena + entry.source), clipGradNorm);
+    Status status =
+        runtime.clip(view.normType(), reinterpret_cast<const double *>(arena + entry.source),
+                     static_cast<float>(limits.norm));
     if (!status.ok() || !allowsUpdates)
       return status;
     Result<bool> allowed = allowsUpdates(partialNorm);

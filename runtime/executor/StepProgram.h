@@ -19,13 +19,17 @@
 
 namespace fsdp::rt {
 
+/// What a plan that clips gradients clips to: their norm, or each element. 0: it does not clip so.
+struct ClipLimits {
+  double norm = 0, value = 0;
+};
+
 class StepProgram {
 public:
-  /// All arguments outlive the object. `runtime` is prepared before prepare(). `clipGradNorm`: the
-  /// norm to clip to, for a plan that clips.
+  /// All arguments outlive the object. `runtime` is prepared before prepare().
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
               CollectiveLanes &lanes, HostCopies &hostCopies, std::byte *arena, unsigned rank,
-              double clipGradNorm);
+              ClipLimits limits);
 
   /// To be called before prepare(): when the gradients' norm is known, `gate` is called with this
   /// rank's part of it and decides whether the step updates anything.
@@ -123,7 +127,7 @@ private:
   HostCopies &hostCopies;
   std::byte *const arena;
   const unsigned rank; // of the run
-  const float clipGradNorm;
+  const ClipLimits limits;
   PlacedMemory placedArena;
   std::unique_ptr<Memory> scratch;
   std::optional<PlacedMemory> placedScratch;

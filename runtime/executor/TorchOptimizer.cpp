@@ -12,6 +12,7 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addcmul.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -76,6 +77,7 @@ private:
 
   const fsdp_optimizer optimizer;
   const at::ScalarType dtype; // of the computation
+  const double clipValue;     // of each element of gradients, if the optimizer has one
   std::vector<Stored> chunks;
   std::vector<Chunk> buffers;    // by thread
   std::vector<double> normParts; // by chunk
@@ -100,8 +102,8 @@ TorchUpdate::Chunk TorchUpdate::makeBuffers(const ShardBuffers &shard) const {
   auto makeState = [&](unsigned i) {
     return make(shard.state[i] && static_cast<at::ScalarType>(shard.stateDtype[i]) != dtype);
   };
-  const bool isChanged =
-      shard.gradientDtype != shard.dtype || (optimizer.options & FSDP_MAXIMIZE) != 0;
+  const bool isChanged = shard.gradientDtype != shard.dtype || optimizer.clip_grad_value != 0 ||
+                         (optimizer.options & FSDP_MAXIMIZE) != 0;
   return {.parameters = make(isWide),
           .gradients = make(isWide),
           .state = {makeState(0), makeState(1), makeState(2)},
@@ -112,7 +114,8 @@ TorchUpdate::Chunk TorchUpdate::makeBuffers(const ShardBuffers &shard) const {
 }
 
 TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
-    : optimizer(optimizer), dtype(computedDtype(shard)) {
+    : optimizer(optimizer), dtype(computedDtype(shard)),
+      clipValue(clipValueIn(shard.dtype, optimizer)) {
   auto part = [](const std::byte *base, fsdp_dtype own, int64_t first, int64_t count) {
     if (!base)
       return at::Tensor();
@@ -163,6 +166,8 @@ TorchUpdate::Chunk TorchUpdate::load(const Stored &stored, const Chunk &buffers,
       in(stored.parameters.scalar_type(), stored.gradients, buffers.ofParameters);
   if (step.isClipped)
     gradients = at::mul_out(clipped, gradients, factor);
+  if (optimizer.clip_grad_value != 0)
+    gradients = at::clamp_out(clipped, gradients, -clipValue, clipValue);
   if (optimizer.options & FSDP_MAXIMIZE)
     gradients = at::neg_out(clipped, gradients);
   chunk.gradients = in(dtype, gradients, buffers.gradients);

@@ -170,6 +170,8 @@ public:
   bool isEvaluation() const { return plan.step_kind == FSDP_EVALUATION; }
   /// True if the gradients' norm is clipped before the updates.
   bool clipsGradients() const { return plan.clip_grad_norm != 0; }
+  /// True if updates clip each element of the gradients.
+  bool clipsValues() const { return plan.optimizer.clip_grad_value != 0; }
   /// The norm of the gradients that runs report: the clipped one, else norm 2.
   fsdp_norm_type normType() const {
     return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;

@@ -7,8 +7,8 @@
 
 using namespace fsdp::rt;
 
-bool fsdp::rt::isClipNorm(double norm) {
-  auto single = static_cast<float>(norm);
+bool fsdp::rt::isClipLimit(double limit) {
+  auto single = static_cast<float>(limit);
   return single > 0 && std::isfinite(single);
 }
 
@@ -27,11 +27,15 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
   const fsdp_plan &plan = view.tables();
   bool clips = view.clipsGradients();
   double norm = plan.clip_grad_norm;
-  if (clips && !isClipNorm(norm))
+  if (clips && !isClipLimit(norm))
     return Status::error("clips gradients to norm " + std::to_string(norm));
   if (clips != (normTypeName(plan.clip_norm_type) != nullptr))
     return Status::error("clips gradients to norm " + std::to_string(norm) + " of type " +
                          std::to_string(plan.clip_norm_type));
+  const double value = plan.optimizer.clip_grad_value;
+  if (view.clipsValues() && (clips || !isClipLimit(value)))
+    return Status::error("clips gradients to values of " + std::to_string(value) +
+                         (clips ? " and by their norm" : ""));
   bool isSharded = view.normRanks() > 1;
   Stage stage = Stage::Nothing;
   uint32_t handle = 0;

@@ -13,9 +13,9 @@ namespace fsdp::rt {
 /// before.
 Status validateClipping(const PlanView &plan);
 
-/// True for a norm that gradients can be clipped to: above 0 and finite in fp32, in which the clip
-/// factor is computed.
-bool isClipNorm(double norm);
+/// True for a norm, or a value of each element, that gradients can be clipped to: above 0 and
+/// finite in fp32.
+bool isClipLimit(double limit);
 
 } // namespace fsdp::rt
 

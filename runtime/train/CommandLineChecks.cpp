@@ -226,15 +226,23 @@ Status CommandLine::checkEvaluation() {
 }
 
 Status CommandLine::checkClipping() {
-  if (!options.clipGradNorm)
-    return {};
-  if (!plan.clipsGradients())
-    return Status::error(typed("--clip-grad-norm") +
-                         ": this binary is compiled without clipping; compile the step with "
-                         "--clip-grad-norm");
-  if (!isClipNorm(*options.clipGradNorm))
-    return Status::error(typed("--clip-grad-norm") +
-                         ": expected a finite number above 0 (in fp32)");
+  struct Limit {
+    const char *flag;
+    std::optional<double> limit;
+    bool isCompiled;
+    const char *kind;
+  };
+  for (const Limit &own :
+       {Limit{"--clip-grad-norm", options.clipGradNorm, plan.clipsGradients(), "norm"},
+        Limit{"--clip-grad-value", options.clipGradValue, plan.clipsValues(), "value"}}) {
+    if (!own.limit)
+      continue;
+    if (!own.isCompiled)
+      return Status::error(typed(own.flag) + ": this binary is compiled without clipping by " +
+                           own.kind + "; compile the step with " + own.flag);
+    if (!isClipLimit(*own.limit))
+      return Status::error(typed(own.flag) + ": expected a finite number above 0 (in fp32)");
+  }
   return {};
 }
 
@@ -276,10 +284,11 @@ Status CommandLine::checkGuards() {
                          ": a step with NaN or Inf either ends the run or is left out");
   if (options.skipOutliers != 0) {
     if (!plan.clipsGradients())
-      return Status::error(typed("--skip-outliers") +
-                           ": this binary is compiled without clipping, so that updates begin "
-                           "before the gradients' norm is known; compile the step with "
-                           "--clip-grad-norm (a norm of 1e30 changes nothing)");
+      return Status::error(
+          typed("--skip-outliers") +
+          ": this binary is compiled without clipping by norm, so that updates begin "
+          "before the gradients' norm is known; compile the step with "
+          "--clip-grad-norm (a norm of 1e30 changes nothing)");
     if (!options.hostSeesSteps())
       return Status::error(typed("--skip-outliers") +
                            " is for --device cpu without --loss-lag: the host looks at each step "

@@ -164,7 +164,14 @@ void CommandLine::addOptimizationFlags() {
                   (plan.clipsGradients()
                        ? "Default: " + shortestNumber(clip) + ", as compiled, of norm_type " +
                              normTypeName(plan.tables().clip_norm_type)
-                       : std::string("Refused: this binary is compiled without clipping")));
+                       : std::string("Refused: this binary is compiled without clipping by norm")));
+  group.value(
+      "--clip-grad-value", options.clipGradValue, "X",
+      "The value to which each element of the gradients is clipped. " +
+          (plan.clipsValues()
+               ? "Default: " + shortestNumber(plan.tables().optimizer.clip_grad_value) +
+                     ", as compiled"
+               : std::string("Refused: this binary is compiled without clipping by value")));
   group.value(
       "--stop-outliers", options.stopOutliers, "Z",
       "End with an error after a step whose loss or gradient norm is not finite, or more than Z "
@@ -172,7 +179,8 @@ void CommandLine::addOptimizationFlags() {
   group.value(
       "--skip-outliers", options.skipOutliers, "Z",
       "After a step as in --stop-outliers go on, but without its update: parameters and optimizer "
-      "state stay as they were. The step has to be compiled with clipping. 0: never. Default: 0");
+      "state stay as they were. The step has to be compiled with clipping by norm. 0: never. "
+      "Default: 0");
   group.flag("--find-nan", options.findNan,
              "Check the results of each operator, which is slow: a step whose loss, gradients or "
              "updated parameters are not finite ends the run, and the error names the operator, "

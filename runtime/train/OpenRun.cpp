@@ -260,6 +260,7 @@ Status RankRun::makeExecutor() {
   ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
+                            .clipGradValue = options.clipGradValue,
                             .lossLag = options.lag(),
                             .findNonFinite = options.findNan,
                             .collectsFailures = !options.operatorReport.empty(),

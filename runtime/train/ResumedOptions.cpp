@@ -51,6 +51,7 @@ Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options)
   manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
   if (plan.clipsGradients())
     manifest.clipNormType = normTypeName(plan.normType());
+  manifest.clipGradValue = options.clipGradValue.value_or(tables.optimizer.clip_grad_value);
   manifest.evalSplit = options.evalSplit;
   manifest.evalSplitSeed = options.evalSplitSeed;
   manifest.stopOutliers = options.stopOutliers;
@@ -125,8 +126,10 @@ static Status checkValues(const Manifest &manifest) {
       (manifest.stopOutliers != 0 && manifest.skipOutliers != 0) || !fits(manifest.guardLosses) ||
       !fits(manifest.guardNorms))
     return Status::error("its guard against outliers has numbers that no run saves");
-  if (manifest.clipGradNorm != 0 && !isClipNorm(manifest.clipGradNorm))
+  if (manifest.clipGradNorm != 0 && !isClipLimit(manifest.clipGradNorm))
     return Status::error("its clip_grad_norm is " + shortestNumber(manifest.clipGradNorm));
+  if (manifest.clipGradValue != 0 && !isClipLimit(manifest.clipGradValue))
+    return Status::error("its clip_grad_value is " + shortestNumber(manifest.clipGradValue));
   return {};
 }
 
@@ -161,6 +164,27 @@ static void takeGuards(const Manifest &manifest, const PlanView &plan, TrainOpti
     taken.take("--stop-outliers", options.stopOutliers, manifest.stopOutliers);
   if (skips || !stops)
     taken.take("--skip-outliers", options.skipOutliers, manifest.skipOutliers);
+}
+
+/// Takes the limits of clipping from the checkpoint if this binary clips alike.
+static void takeClipping(const Manifest &manifest, const Manifest &own, TrainOptions &options,
+                         Taken &taken, std::vector<std::string> &notes) {
+  auto take = [&](const char *flag, std::optional<double> &option, double saved, double compiled,
+                  const std::string &what) {
+    if (saved != 0 && compiled != 0)
+      taken.take(flag, option, saved);
+    else if (saved != 0 || compiled != 0)
+      notes.push_back("this binary " + std::string(compiled != 0 ? "clips" : "does not clip") +
+                      what + ", the checkpoint's run " + (compiled != 0 ? "did not" : "did"));
+  };
+  take("--clip-grad-norm", options.clipGradNorm, manifest.clipGradNorm, own.clipGradNorm,
+       " gradients");
+  if (manifest.clipGradNorm != 0 && own.clipGradNorm != 0 &&
+      manifest.clipNormType != own.clipNormType)
+    notes.push_back("this binary clips gradients by norm " + own.clipNormType +
+                    ", the checkpoint's run by norm " + manifest.clipNormType);
+  take("--clip-grad-value", options.clipGradValue, manifest.clipGradValue, own.clipGradValue,
+       " gradients by value");
 }
 
 Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, const PlanView &plan,
@@ -199,14 +223,6 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
                     ", the checkpoint has " + text(manifest.groupLearningRates));
   if (options.schedule == LearningRateShape::WarmupStableDecay && manifest.decaySteps != 0)
     taken.take("--decay-steps", options.decaySteps, manifest.decaySteps);
-  if (plan.clipsGradients() && manifest.clipGradNorm != 0) {
-    taken.take("--clip-grad-norm", options.clipGradNorm, manifest.clipGradNorm);
-    if (manifest.clipNormType != own.clipNormType)
-      notes.push_back("this binary clips gradients by norm " + own.clipNormType +
-                      ", the checkpoint's run by norm " + manifest.clipNormType);
-  } else if (manifest.clipGradNorm != 0 || plan.clipsGradients())
-    notes.push_back(
-        std::string("this binary ") + (plan.clipsGradients() ? "clips" : "does not clip") +
-        " gradients, the checkpoint's run " + (plan.clipsGradients() ? "did not" : "did"));
+  takeClipping(manifest, own, options, taken, notes);
   return notes;
 }

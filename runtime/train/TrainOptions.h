@@ -59,7 +59,7 @@ struct TrainOptions {
   double minimumLearningRate = 0;
   int64_t warmupSteps = 0;
   std::optional<int64_t> decaySteps;  // of wsd; default: a fifth of the steps
-  std::optional<double> clipGradNorm; // default: the plan's
+  std::optional<double> clipGradNorm, clipGradValue; // default: the plan's
   double stopOutliers = 0;            // standard deviations; 0: no check
   double skipOutliers = 0;            // likewise; at most one of both is set
   bool findNan = false;

@@ -90,6 +90,8 @@ static Configuration drawConfiguration(uint64_t seed) {
                      c.schedule == ScheduleChoice::Auto ? Transport::Auto : Transport::Kernels);
   if (draw(false, false, true))
     c.optimizer.options["ema_decay"] = {0.9};
+  if (!c.optimizer.clipGradNorm && draw(false, false, true))
+    c.optimizer.options["clip_grad_value"] = {0.01};
   return c;
 }
 

@@ -31,6 +31,8 @@ std::string Configuration::describe() const {
     text += " state " + name + " " + dtype;
   if (optimizer.options.contains("ema_decay"))
     text += " average";
+  if (optimizer.options.contains("clip_grad_value"))
+    text += " clip by value";
   if (optimizer.clipGradNorm)
     text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
   if (microbatches > 1)

@@ -26,6 +26,9 @@ import torch
 from random_modules import difference
 from torch.utils import _pytree as pytree
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
+from fsdpc import tracing  # noqa: E402
+
 # torch's test database belongs to test cases of this package, which it does not use itself.
 sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
@@ -143,7 +146,8 @@ def prepare(folder, module):
     except Exception:  # an operand that must not need gradients, for example
         return "eager"
     try:
-        program = torch.export.export(module, (X,), strict=False)
+        with tracing.rules_of_shapes():
+            program = torch.export.export(module, (X,), strict=False)
     except Exception:  # torch's own limits are not the subject
         return "torch.export"
     folder.mkdir()

@@ -53,6 +53,23 @@ fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 ema_decay = 1.0
 
 // -----
 
+// Elements of gradients are clipped to a number above 0, in fp32, too.
+// expected-error@below {{'clip_grad_value' is 0, expected a finite number above 0 (in fp32)}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_value = 0.0
+
+// -----
+
+// expected-error@below {{'clip_grad_value' is 1e+300, expected a finite number above 0 (in fp32)}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_value = 1.0e300
+
+// -----
+
+// Gradients are clipped in one way.
+// expected-error@below {{clips gradients by both 'clip_grad_norm' and 'clip_grad_value', expected one of them}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_value = 1.0 clip_grad_norm = 1.0
+
+// -----
+
 // expected-error@below {{'state_dtype': adam has no state 'ema', it has exp_avg, exp_avg_sq}}
 fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {ema = f32}
 

@@ -29,6 +29,12 @@ fsdp.optimizer radam lr = 0.001 weight_decay = 0.1 betas = [0.9, 0.999] eps = 1.
 
 // -----
 
+// CHECK: fsdp.optimizer rmsprop {{.*}} eps = 1.000000e-08 ema_decay = 5.000000e-01 clip_grad_value = 2.500000e-01 maximize
+fsdp.optimizer rmsprop lr = 0.01 weight_decay = 0.1 momentum = 0.0 alpha = 0.99 eps = 1.0e-8 ema_decay = 0.5
+    clip_grad_value = 0.25 maximize
+
+// -----
+
 // A moving average of the weights is a state of every optimizer.
 // CHECK: fsdp.optimizer sgd lr = 1.000000e-01 weight_decay = 0.000000e+00 momentum = 0.000000e+00 ema_decay = 5.000000e-01 state_dtype = {ema = bf16}
 fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 ema_decay = 0.5 state_dtype = {ema = bf16}

@@ -18,9 +18,9 @@ class Config:
     kv_heads: Optional[int] = None  # llama, moe: key/value heads; default heads / 2
     ffn: Optional[int] = None  # hidden width; default 4 dim, llama, moe: 3 dim
     vocab: int = 128  # llama, moe, gpt2: tokens
-    seq: int = 16  # llama, moe, gpt2: tokens per sample
+    seq: int = 16  # llama, moe, gpt2: tokens per sample; acoustic: frames
     batch: int = 4  # samples (of one rank)
-    classes: int = 10  # mlp, vit, convnet
+    classes: int = 10  # mlp, vit, convnet, acoustic
     image: int = 16  # vit, convnet: height and width
     channels: int = 3  # vit, convnet
     patch: int = 4  # vit

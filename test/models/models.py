@@ -5,7 +5,8 @@
     batch = example_inputs(config, seed=7)   # {"tokens": ..., "targets": ...}, in forward's order
     flags = input_flags(config)              # ["--input", "tokens:i64[4,16]", ...]
 
-All models but `functions` can be scripted and traced, all can be exported and built on the meta device.
+All models but `functions` can be scripted and traced, all can be exported (`acoustic` by the package fsdpc alone) and
+built on the meta device.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from typing import Dict, List, Optional
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from acoustic import Acoustic
 from config import DTYPES, Config
 from decoders import GPT2, Llama, MoE
 from functions import Functions
@@ -269,6 +271,7 @@ class CountingAutoencoder(Autoencoder):
 MODELS = {
     "mlp": MLP, "shared": Shared, "renamed": Renamed, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2,
     "vit": ViT, "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
+    "acoustic": Acoustic,
 }  # fmt: skip
 
 
@@ -300,6 +303,9 @@ def input_specs(config: Config) -> Dict[str, tuple]:
     b = config.batch
     if config.model in ("llama", "moe", "gpt2"):
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
+    if config.model == "acoustic":
+        return {"frames": (config.dtype, [b, config.seq, config.dim]), "labels": ("i64", [b, config.seq // 4]),
+                "frame_lengths": ("i64", [b]), "label_lengths": ("i64", [b])}  # fmt: skip
     first = (
         {"x": (config.dtype, [b, config.dim])}
         if config.model in ("mlp", "shared", "renamed", "staged", "codec", "counting", "functions")
@@ -319,6 +325,13 @@ def example_inputs(config: Config, seed: int = 1, batch: Optional[int] = None) -
         stride = torch.randint(1, 5, rows, generator=generator)
         ids = (start + stride * torch.arange(config.seq + 1)) % config.vocab
         return {"tokens": ids[:, :-1].contiguous(), "targets": ids[:, 1:].contiguous()}
+    if config.model == "acoustic":
+        lengths = torch.randint(config.seq // 2, config.seq + 1, [config.batch], generator=generator)
+        counts = torch.randint(0, config.seq // 4 + 1, [config.batch], generator=generator)
+        labels = torch.randint(1, config.classes, [config.batch, config.seq // 4], generator=generator)
+        frames = torch.randn(config.batch, config.seq, config.dim, generator=generator).to(DTYPES[config.dtype])
+        return {"frames": frames, "labels": labels * (torch.arange(config.seq // 4) < counts[:, None]),
+                "frame_lengths": lengths, "label_lengths": counts}  # fmt: skip
     inputs = {}
     for name, (dtype, sizes) in input_specs(config).items():
         if dtype == "i64":

@@ -89,6 +89,9 @@ class Configuration:
         if self.shards <= (1 if name == "vit" else 2) and self.maybe(0.3):
             options = dict(self.optimizer.options, clip_grad_norm=0.05, clip_norm_type="inf")
             self.optimizer = harness.Optimizer(self.optimizer.kind, options)
+        elif self.maybe(0.3):
+            options = dict(self.optimizer.options, clip_grad_value=1e-3)
+            self.optimizer = harness.Optimizer(self.optimizer.kind, options)
 
     def draw_groups(self):
         """Inner modules before outer ones, as FSDP2 is called."""
@@ -343,7 +346,7 @@ class Configuration:
 
     def __str__(self):
         frozen = f" frozen {self.model.frozen[0]}" if self.model.frozen else ""
-        clip = " clipped" if "clip_grad_norm" in self.optimizer.options else ""
+        clip = "".join(f" {name}" for name in self.optimizer.options if name.startswith("clip_grad"))
         policies = f" policies {json.dumps(self.policies)}" if self.policies else ""
         return (f"{self.number}: {self.model.model} {self.form}{frozen}{policies} {self.mesh()} {self.layout} reshard={self.reshard} "
                 f"{self.optimizer.kind}{clip} {self.options()} schedule={self.schedule} {self.yaml()}")  # fmt: skip

@@ -218,6 +218,14 @@ def clip_gradients(parameters, max_norm, norm_type):
     return total
 
 
+def share_above(parameters, value):
+    """The share of this rank's gradients whose absolute value is above `value`."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    local = [gradient.to_local() if hasattr(gradient, "to_local") else gradient for gradient in gradients]
+    count = sum(gradient.numel() for gradient in local)
+    return sum(int((gradient.abs() > value).sum()) for gradient in local) / max(count, 1)
+
+
 def shard(run, model, meshes):
     """`meshes`: that of run's mesh_of of each pattern, and the model's, of None."""
     from torch.distributed.fsdp import (

@@ -39,6 +39,7 @@ import models  # noqa: E402
 import safetensors_io  # noqa: E402
 from fsdp2_setup import (  # noqa: E402
     OPTIMIZERS, apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, matching_modules, norm_of,
+    share_above,
     ordered_all_reduce, set_communication, shard,
 )  # fmt: skip
 import stages_of_fsdp2  # noqa: E402
@@ -93,6 +94,7 @@ class Run:
     note_collectives: bool = False  # by set_custom_all_gather and set_custom_reduce_scatter
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
+    clip_grad_value: float | None = None
     skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()
     #: Of a moving average of the parameters; the result has it as `ema.NAME`.
     ema_decay: float | None = None
@@ -212,7 +214,7 @@ def train(run, rank):
     if run.mode == "fsdp2" and not (run.time or run.memory):
         recorder = step_recorder()
 
-    losses, norms, step_ms = [], [], []
+    losses, norms, shares, step_ms = [], [], [], []
     for step in range(run.steps):
         batch = batches(rank, step * run.microbatches)
         if allocations:
@@ -246,6 +248,9 @@ def train(run, rank):
             norms.append(full(norm).item())
         elif not (run.time or run.memory):
             norms.append(gradient_norm(parameters))
+        if run.clip_grad_value is not None:
+            shares.append(share_above(parameters, run.clip_grad_value))
+            torch.nn.utils.clip_grad_value_(parameters, run.clip_grad_value)
         if step not in run.skip:
             optimizer.step()
             if average:
@@ -255,6 +260,8 @@ def train(run, rank):
         step_ms.append((time.perf_counter() - begin) * 1e3)
         del loss
     result = {"losses": losses, "grad_norms": norms}
+    if shares:
+        result["clipped_shares"] = shares
     if run.note_collectives:
         result["noted"] = model.noted_collectives
     if allocations:

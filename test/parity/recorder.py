@@ -122,7 +122,7 @@ class StepRecorder:
                         "group": group_name(self._group),
                         "phase": self.phase,
                         "dtype": {
-                            "float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "ui8",
+                            "float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "ui8",
                         }[str(tensor.dtype).removeprefix("torch.")],  # fmt: skip
                         "elements": tensor.numel(),
                         # Parameters that are resharded to a few ranks are so along the shards' axis.

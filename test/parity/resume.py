@@ -99,6 +99,8 @@ class Resume(Case):
         self.check(self.workspace(LLAMA, capture=["--clip-grad-norm", "0.1"]), "dp=2", 2)
         self.check(self.workspace(LLAMA, capture=["--clip-grad-norm", "0.1"]), "dp=2", 2,
                    layouts=["flat"], flags=["--clip-grad-norm", "0.05"])  # fmt: skip
+        self.check(self.workspace(LLAMA, capture=["--clip-grad-value", "1e-3"]), "dp=2", 2,
+                   flags=["--clip-grad-value", "5e-4"])  # fmt: skip
 
     def test_state_on_the_host(self):
         for optimizer in (harness.ADAMW, harness.SGD):

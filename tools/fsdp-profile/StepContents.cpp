@@ -84,6 +84,7 @@ static const IndexUse *lookupIndexUse(StringRef baseName) {
                                                  {"nll_loss_forward", {1, 0, 1}},
                                                  {"nll_loss2d_forward", {1, 0, 1}},
                                                  {"nll_loss_backward", {2, 1, 1}},
+                                                 {"fsdpc::ctc_loss", {1, 0, -1}},
                                                  {"gather", {1, 0, -1}},
                                                  {"index_select", {1, 0, -1}},
                                                  {"index", {1, 0, -1}},
@@ -118,6 +119,9 @@ static std::optional<int64_t> findBound(Value input) {
         dimension = std::min(dimension, table.getRank() - 1);
         int64_t size = dimension < 0 ? *llvm::min_element(table.getShape())
                                      : table.getDimSize(static_cast<unsigned>(dimension));
+        if (call.getBaseName() == "fsdpc::ctc_loss") // numbers of targets among them
+          size = std::min(
+              size, cast<RankedTensorType>(call.getOperand(1).getType()).getShape().back() + 1);
         bound = std::min(size, bound.value_or(size));
         continue;
       }

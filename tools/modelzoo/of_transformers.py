@@ -170,19 +170,35 @@ def whisper():
     return WhisperForConditionalGeneration(config), batch, None
 
 
+def wav2vec2_config(**more):
+    from transformers import Wav2Vec2Config
+
+    return Wav2Vec2Config(hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
+                          intermediate_size=96, conv_dim=(32, 32), conv_stride=(4, 2),
+                          conv_kernel=(8, 3), num_feat_extract_layers=2,
+                          num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=4,
+                          hidden_dropout=0.0, attention_dropout=0.0, activation_dropout=0.0,
+                          feat_proj_dropout=0.0, final_dropout=0.0, layerdrop=0.0,
+                          apply_spec_augment=False, mask_time_prob=0.0, **more)  # fmt: skip
+
+
 @entry("wav2vec2", "transformers")
 def wav2vec2():
-    from transformers import Wav2Vec2Config, Wav2Vec2ForSequenceClassification
+    from transformers import Wav2Vec2ForSequenceClassification
 
-    config = Wav2Vec2Config(hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
-                            intermediate_size=96, conv_dim=(32, 32), conv_stride=(4, 2),
-                            conv_kernel=(8, 3), num_feat_extract_layers=2,
-                            num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=4,
-                            hidden_dropout=0.0, attention_dropout=0.0, activation_dropout=0.0,
-                            feat_proj_dropout=0.0, final_dropout=0.0, layerdrop=0.0,
-                            apply_spec_augment=False, mask_time_prob=0.0)  # fmt: skip
     batch = {"input_values": torch.randn(BATCH, 512), "labels": torch.randint(0, 2, (BATCH,))}
-    return Wav2Vec2ForSequenceClassification(config), batch, None
+    return Wav2Vec2ForSequenceClassification(wav2vec2_config()), batch, None
+
+
+@entry("wav2vec2-ctc", "transformers")
+def wav2vec2_ctc():
+    """Labels of lengths of their own, padded with -100."""
+    from transformers import Wav2Vec2ForCTC
+
+    labels = torch.randint(1, 12, (BATCH, 8))
+    labels[:, 5:] = torch.where(torch.arange(BATCH)[:, None] % 2 == 0, -100, labels[:, 5:])
+    config = wav2vec2_config(vocab_size=12, ctc_zero_infinity=True)
+    return Wav2Vec2ForCTC(config), {"input_values": torch.randn(BATCH, 512), "labels": labels}, None
 
 
 #: name: (model class, config class, fields) of image classifiers of 3 x 32 x 32.

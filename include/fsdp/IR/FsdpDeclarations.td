@@ -57,14 +57,18 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
   let description = [{
     `lr` is the default learning rate; each step receives its own as an input. An optimizer has the
     options that torch's has, listed in `fsdp/Plan/Optimizers.h`, all of which are stated, but for
-    flags that are false and for a `dampening`, `lr_decay`, `initial_accumulator_value` or
-    `ema_decay` of 0.
+    flags that are false and for a `dampening`, `lr_decay`, `initial_accumulator_value`, `ema_decay`
+    or `clip_grad_value` of 0.
     adamw is torch's Adam with `decoupled_weight_decay`. Parameters of an `fsdp.optimizer_group` have
     options of their own.
 
     With `clip_grad_norm` updates take clipped gradients: multiplied by
     min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
     parameters: the 2-norm, unless `clip_norm_type` is 1 or inf (torch.nn.utils.clip_grad_norm_).
+
+    With `clip_grad_value` updates take the averaged gradients with each element clamped to
+    [-clip_grad_value, clip_grad_value] in the parameter's dtype; a NaN stays a NaN
+    (torch.nn.utils.clip_grad_value_). An optimizer does not have both kinds of clipping.
 
     With `ema_decay` the state `ema` is an exponential moving average of the parameters: a copy of
     them after the first update, and after each other update ema += (1 - ema_decay) * (p - ema)
@@ -78,6 +82,7 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0 clip_norm_type = inf
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 nesterov maximize
+    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_value = 0.5
     fsdp.optimizer rmsprop lr = 0.01 weight_decay = 0.0 momentum = 0.0 alpha = 0.99 eps = 1.0e-8 centered
     fsdp.optimizer adagrad lr = 0.01 weight_decay = 0.0 eps = 1.0e-10 initial_accumulator_value = 0.1
     fsdp.optimizer nadam lr = 2.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 momentum_decay = 4.0e-3
@@ -99,6 +104,7 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        OptionalAttr<F64Attr>:$lr_decay,
                        OptionalAttr<F64Attr>:$initial_accumulator_value,
                        OptionalAttr<F64Attr>:$ema_decay,
+                       OptionalAttr<F64Attr>:$clip_grad_value,
                        UnitAttr:$nesterov,
                        UnitAttr:$amsgrad,
                        UnitAttr:$centered,
@@ -115,6 +121,7 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     (`lr_decay` `=` custom<PlainFloat>($lr_decay)^)?
     (`initial_accumulator_value` `=` custom<PlainFloat>($initial_accumulator_value)^)?
     (`ema_decay` `=` custom<PlainFloat>($ema_decay)^)?
+    (`clip_grad_value` `=` custom<PlainFloat>($clip_grad_value)^)?
     (`nesterov` $nesterov^)? (`amsgrad` $amsgrad^)? (`centered` $centered^)?
     (`decoupled_weight_decay` $decoupled_weight_decay^)? (`maximize` $maximize^)?
     (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?

@@ -43,9 +43,9 @@ std::optional<std::string> checkNesterov(bool nesterov, double momentum, double 
 std::optional<std::string> checkBelowOne(double value);
 /// rho of adadelta: at least 0 and at most 1.
 std::optional<std::string> checkUpToOne(double value);
-/// The norm that gradients are clipped to. The clip factor is computed in fp32, where the norm must
-/// be above 0 and finite.
-std::optional<std::string> checkClipGradNorm(double norm);
+/// The norm, or the value of each element, that gradients are clipped to: above 0 and finite in
+/// fp32, in which the clip factor and most gradients are.
+std::optional<std::string> checkClipLimit(double limit);
 
 } // namespace fsdp
 

@@ -36,6 +36,9 @@ struct WrongOption {
 std::optional<WrongOption> findWrongOption(const OptimizerOptions &given);
 /// Nesterov momentum needs a momentum and no dampening. The text names the value that is wrong.
 std::optional<std::string> checkNesterov(const OptimizerOptions &given);
+/// Gradients are clipped by their norm or by the values of their elements, not both: torch's two
+/// functions give different results in different orders.
+std::optional<std::string> checkClipping(const OptimizerOptions &given, bool clipsNorm);
 
 /// The options that an `fsdp.optimizer` or an `fsdp.optimizer_group` states.
 OptimizerOptions readOptions(mlir::Operation *op);

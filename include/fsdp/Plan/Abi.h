@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 23u
+#define FSDP_PLAN_ABI_VERSION 24u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -350,7 +350,8 @@ typedef struct fsdp_optimizer {
   uint32_t kind;    /* fsdp_optimizer_kind */
   uint32_t options; /* FSDP_NESTEROV, ... */
   double lr, weight_decay, momentum, beta1, beta2, eps, dampening;
-  double alpha, rho, lr_decay, initial_accumulator_value, momentum_decay, ema_decay;
+  double alpha, rho, lr_decay, initial_accumulator_value, momentum_decay, ema_decay,
+      clip_grad_value;
 } fsdp_optimizer;
 
 /* A kernel that the compiler generated, for fixed dtypes, sizes and strides. */

@@ -26,9 +26,10 @@ namespace fsdp::plan {
 /// The values that torch accepts. All are finite.
 enum class OptionRange {
   NotNegative,
-  BelowOne, // at least 0 and below 1
-  UpToOne,  // at least 0 and at most 1
-  Flag      // true or false
+  BelowOne,  // at least 0 and below 1
+  UpToOne,   // at least 0 and at most 1
+  AboveZero, // in fp32, too, where it must be finite
+  Flag       // true or false
 };
 
 struct OptimizerOption {
@@ -85,6 +86,14 @@ inline constexpr auto kOptimizerOptions = [] {
        {&O::ema_decay},
        0,
        "decay of a moving average of the weights, kept beside them (no average)"},
+      {"clip_grad_value",
+       AboveZero,
+       false,
+       true,
+       {&O::clip_grad_value},
+       0,
+       "clip each element of the gradients to [-X, X], as clip_grad_value_ does before the "
+       "optimizer's step (no clipping)"},
       {"nesterov", Flag, false, true, {}, FSDP_NESTEROV, "Nesterov momentum"},
       {"amsgrad", Flag, false, true, {}, FSDP_AMSGRAD, "AMSGrad"},
       {"centered",
@@ -125,7 +134,7 @@ struct OptimizerState {
 
 struct OptimizerKind {
   std::string_view name;
-  std::array<OptimizerDefault, 8> defaults; // in the order of kOptimizerOptions; rest empty
+  std::array<OptimizerDefault, 9> defaults; // in the order of kOptimizerOptions; rest empty
   std::array<OptimizerState, FSDP_MAX_STATES> states; // of its formula; rest empty
   /// torch keeps the number of the step of each parameter.
   bool hasStepNumber = true;
@@ -139,6 +148,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"momentum"},
        {"dampening"},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"nesterov"},
        {"maximize"}}},
      {{{"momentum_buffer", "momentum"}}},
@@ -149,6 +159,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"betas", {0.9, 0.999}},
        {"eps", {1e-8}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"amsgrad"},
        {"maximize"}}},
      {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}}}},
@@ -158,6 +169,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"betas", {0.9, 0.999}},
        {"eps", {1e-8}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"amsgrad"},
        {"maximize"}}},
      {{{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq", "amsgrad"}}}},
@@ -168,6 +180,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"alpha", {0.99}},
        {"eps", {1e-8}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"centered"},
        {"maximize"}}},
      {{{"square_avg"}, {"momentum_buffer", "momentum"}, {"grad_avg", "centered"}}}},
@@ -178,6 +191,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"lr_decay"},
        {"initial_accumulator_value"},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"maximize"}}},
      {{{"sum"}}}},
     {"adamax",
@@ -186,6 +200,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"betas", {0.9, 0.999}},
        {"eps", {1e-8}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"maximize"}}},
      {{{"exp_avg"}, {"exp_inf"}}}},
     {"nadam",
@@ -195,6 +210,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"eps", {1e-8}},
        {"momentum_decay", {4e-3}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"decoupled_weight_decay"},
        {"maximize"}}},
      {{{"exp_avg"}, {"exp_avg_sq"}}}},
@@ -204,6 +220,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"betas", {0.9, 0.999}},
        {"eps", {1e-8}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"decoupled_weight_decay"},
        {"maximize"}}},
      {{{"exp_avg"}, {"exp_avg_sq"}}}},
@@ -213,6 +230,7 @@ inline constexpr auto kOptimizerKinds = std::to_array<OptimizerKind>({
        {"rho", {0.9}},
        {"eps", {1e-6}},
        {"ema_decay"},
+       {"clip_grad_value"},
        {"maximize"}}},
      {{{"square_avg"}, {"acc_delta"}}}},
 });

@@ -44,7 +44,7 @@ static bool hasStates(const OptimizerUpdateArguments &a) {
 cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
   if (a.kind >= FSDP_NUM_OPTIMIZER_KINDS || a.elements < 0 || !a.scalars)
     return cudaErrorInvalidValue;
-  if (!isFloat(a.gradientDtype))
+  if (!isFloat(a.gradientDtype) || !(a.clipValue >= 0))
     return cudaErrorInvalidValue;
   if (a.gathered && !isFloat(a.gatheredDtype))
     return cudaErrorInvalidValue;

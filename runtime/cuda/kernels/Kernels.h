@@ -22,6 +22,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <limits>
 
 namespace fsdp::rt {
 
@@ -43,6 +44,9 @@ struct OptimizerUpdateArguments {
   const OptimizerScalars *scalars; // of the step
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
   float sign = 1;          // likewise; -1 maximizes
+  /// Elements of the gradients are clipped to [-clipValue, clipValue], a NaN is not. A number of
+  /// the parameters' dtype.
+  float clipValue = std::numeric_limits<float>::infinity();
   /// Dtype of the parameters. With FSDP_BF16 or FSDP_F16, gradients have the same dtype, and
   /// `gathered` is null.
   fsdp_dtype dtype = FSDP_F32;

@@ -29,7 +29,9 @@ template <typename Parameter> struct Clip {
     }
     factor *= arguments.sign;
   }
-  __device__ __forceinline__ float operator()(float gradient) const {
+  /// `limit`: of the gradient's absolute value; read from the arguments, it needs no register.
+  __device__ __forceinline__ float operator()(float gradient, float limit) const {
+    gradient = gradient < -limit ? -limit : gradient > limit ? limit : gradient;
     const float clipped = gradient * factor;
     if constexpr (!std::is_same_v<Parameter, float>)
       if (isRounded)
@@ -101,7 +103,7 @@ static __global__ void __launch_bounds__(kKernelThreads,
         for (int i = 0; i < kCount; ++i) {
           ElementState own = {};
           forStates([&](int k) { own[k] = state[k][i]; });
-          formula(p[i], clip(g[i]), own);
+          formula(p[i], clip(g[i], arguments.clipValue), own);
           forStates([&](int k) { state[k][i] = own[k]; });
         }
         forStates([&](int k) { states[k].storeOnce(first, state[k]); });

@@ -73,6 +73,9 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
   // State is of the parameters' dtype, fp32 or bf16.
   EXPECT_FALSE(refused([](Arguments &a) { a.stateDtype[0] = FSDP_BF16; }));
   EXPECT_TRUE(refused([](Arguments &a) { a.stateDtype[1] = FSDP_F16; }));
+  // A limit of the gradients' elements, which may round to 0.
+  EXPECT_FALSE(refused([](Arguments &a) { a.clipValue = 0; }));
+  EXPECT_TRUE(refused([](Arguments &a) { a.clipValue = -1; }));
   // SGD without momentum has no state; a shard without elements has no memory.
   EXPECT_FALSE(refused([](Arguments &a) {
     a.kind = FSDP_SGD;

@@ -45,6 +45,7 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
                         read(a.state[1], a.elements, a.stateDtype[1]),
                         read(a.state[2], a.elements, a.stateDtype[2])}};
   std::vector<float> gradients = read(a.gradients, a.elements, a.gradientDtype);
+  clipValues(gradients, a.clipValue);
   float clip = a.clipFactor ? *a.clipFactor : 1;
   if (roundsClipped(a))
     clip = clipRounded(gradients, clip, a.dtype);

@@ -8,6 +8,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -77,6 +78,12 @@ float fsdp::rt::referenceClipFactor(fsdp_norm_type type, double total, float max
   auto norm = static_cast<float>(type == FSDP_NORM_2 ? std::sqrt(total) : total);
   float factor = 1.f / (norm + 1e-6f) * maxNorm;
   return factor > 1.f ? 1.f : factor;
+}
+
+void fsdp::rt::clipValues(std::vector<float> &gradients, float limit) {
+  for (float &gradient : gradients)
+    if (!std::isnan(gradient))
+      gradient = std::clamp(gradient, -limit, limit);
 }
 
 float fsdp::rt::referenceAverage(float average, float parameter, const AverageScalars &scalars) {

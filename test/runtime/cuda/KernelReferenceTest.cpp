@@ -82,6 +82,23 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, KernelUpdateReferenceTest, testing::ValuesI
                                   std::to_string(info.index);
                          });
 
+// As torch.clamp with numbers, which rounds the limit to the gradients' dtype.
+TEST(KernelReferenceTest, ClippedValuesEqualTorchs) {
+  std::vector<float> values = {0.f, 0.2f, 0.3f, -0.3f, 5.f, -7.f, HUGE_VALF, -HUGE_VALF};
+  for (fsdp_dtype dtype : {FSDP_F32, FSDP_BF16, FSDP_F16}) {
+    std::vector<float> clipped = values;
+    for (float &value : clipped)
+      value = rounded(value, dtype);
+    at::Tensor expected =
+        tensorOf(clipped).to(static_cast<at::ScalarType>(dtype)).clamp(-0.3, 0.3).to(at::kFloat);
+    clipValues(clipped, rounded(0.3f, dtype));
+    EXPECT_TRUE(at::equal(tensorOf(clipped), expected));
+  }
+  std::vector<float> nan = {std::nanf("")};
+  clipValues(nan, 1);
+  EXPECT_TRUE(std::isnan(nan[0]));
+}
+
 // What is left between the kernels and torch: torch's square root is not correctly rounded.
 TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {
   at::manual_seed(5);

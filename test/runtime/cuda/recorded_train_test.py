@@ -181,6 +181,13 @@ class RecordedTrain(unittest.TestCase):
                 self.check(config, 2, "off", f"config={self.folder / 'groups.yaml'}", optimizer=optimizer,
                            flags=[*flags, "--clip-grad-norm", "0.5"])  # fmt: skip
 
+    def test_clipping_by_value(self):
+        """To a value of which most gradients have more, also of parameters in bf16 whose state is in fp32."""
+        for dtype, flags, tolerance in (("f32", [], 0), ("bf16", ["--optimizer-state-dtype", "float32"], 2**-6)):
+            with self.subTest(dtype=dtype):
+                self.check(models.Config("llama", dim=32, layers=2, dtype=dtype), 2, "off", tolerance=tolerance,
+                           flags=[*flags, "--clip-grad-value", "1e-4"])  # fmt: skip
+
     def test_dropout(self):
         self.check(models.Config("gpt2", dim=32, layers=2, dropout=0.1), 2, "fast")
 

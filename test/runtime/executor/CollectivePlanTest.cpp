@@ -98,7 +98,7 @@ TEST(CollectivePlanTest, Clipping) {
   auto entry = [](PlanBuilder &builder, fsdp_entry_kind kind) -> fsdp_entry & {
     return *std::ranges::find(builder.entryTable, kind, &fsdp_entry::kind);
   };
-  SmallPlan right, none, norm, type, late, twice, alone, place, stream;
+  SmallPlan right, none, norm, value, both, type, late, twice, alone, place, stream;
   clip(right, 2);
   EXPECT_EQ(right.error(), "");
   std::string text = describePlan(right.builder.plan);
@@ -110,6 +110,10 @@ TEST(CollectivePlanTest, Clipping) {
             "invalid plan: entry 10: norm of this rank's gradients in a plan that does not clip");
   clip(norm, -1);
   EXPECT_EQ(norm.error(), "invalid plan: clips gradients to norm -1.000000");
+  value.builder.plan.optimizer.clip_grad_value = -1;
+  EXPECT_EQ(value.error(), "invalid plan: clips gradients to values of -1.000000");
+  clip(both, 2).plan.optimizer.clip_grad_value = 1;
+  EXPECT_EQ(both.error(), "invalid plan: clips gradients to values of 1.000000 and by their norm");
   clip(type, 2).plan.clip_norm_type = 4;
   EXPECT_EQ(type.error(), "invalid plan: clips gradients to norm 2.000000 of type 4");
   late.builder.clip(2);

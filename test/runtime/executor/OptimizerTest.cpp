@@ -29,6 +29,8 @@ struct Reference {
   bool hasBuffer = false;
 
   void step(at::Tensor gradient, int64_t number, double lr) {
+    if (optimizer.clip_grad_value != 0)
+      gradient = gradient.clamp(-optimizer.clip_grad_value, optimizer.clip_grad_value);
     if (optimizer.options & FSDP_MAXIMIZE)
       gradient = gradient.neg();
     if (optimizer.kind == FSDP_SGD)
@@ -166,12 +168,15 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
     shard.stateDtype[i] = static_cast<fsdp_dtype>(stateTypes[i]);
   auto update = makeShardUpdate(optimizer, shard);
   Reference reference{optimizer, {}, {}};
+  reference.optimizer.clip_grad_value = 0; // gradients are clipped in their dtype before
   for (int64_t step = 1; step <= 4; ++step) {
     const double lr = 1e-2 / static_cast<double>(step);
     // Within the range of fp16.
     gradient.copy_(
         at::randn({elements}).mul_(at::pow(10.0, at::randn({elements}))).clamp_(-1e3, 1e3));
     at::Tensor own = clip ? gradient.mul(at::full({}, *clip).to(type)) : gradient;
+    if (optimizer.clip_grad_value != 0)
+      own = own.clamp(-optimizer.clip_grad_value, optimizer.clip_grad_value);
     reference.parameter = parameter.to(at::kFloat, false, /*copy=*/true);
     for (int i = 0; i < FSDP_MAX_STATES; ++i)
       reference.state[i] = state[i].to(at::kFloat, false, /*copy=*/true);
@@ -209,6 +214,77 @@ TEST_P(OptimizerTest, ClippedGradients) {
       compare(GetParam(), {{0, elements}}, at::kFloat, clip);
       compare(GetParam(), {{0, 17}, {32, elements}}, at::kBFloat16, clip);
     }
+}
+
+// So are those whose gradients are clipped to a value that is not a number of their dtype; the norm
+// is that of the gradients before.
+TEST_P(OptimizerTest, GradientsClippedByValue) {
+  at::manual_seed(6);
+  fsdp_optimizer optimizer = GetParam();
+  for (double value : {0.3, 1e-9, 1e30}) { // the second rounds to 0 in f16
+    optimizer.clip_grad_value = value;
+    for (int64_t elements : {9, 8193}) {
+      for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble})
+        compare(optimizer, {{0, 17}, {32, elements}}, type);
+      compareOwnStates(optimizer, elements, at::kFloat,
+                       {at::kBFloat16, at::kBFloat16, at::kBFloat16}, {});
+      if (value < 1e4) // in f16, torch refuses larger ones
+        for (at::ScalarType narrow : {at::kBFloat16, at::kHalf})
+          compareOwnStates(optimizer, elements, narrow, {at::kFloat, at::kFloat, at::kFloat}, {});
+    }
+  }
+}
+
+// Gradients of bf16 are clipped in the parameters' fp32, where the value is not rounded to bf16.
+TEST_P(OptimizerTest, NarrowGradientsClippedByValue) {
+  fsdp_optimizer optimizer = GetParam();
+  optimizer.clip_grad_value = 0.3;
+  at::manual_seed(8);
+  const int64_t elements = 8193;
+  at::Tensor parameter = at::randn({elements}), narrow = at::randn({elements}, at::kBFloat16);
+  at::Tensor state = at::zeros({3, elements});
+  Reference reference{optimizer,
+                      parameter.clone(),
+                      {at::zeros({elements}), at::zeros({elements}), at::zeros({elements})}};
+  const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
+  auto update = makeShardUpdate(
+      optimizer, {.dtype = FSDP_F32,
+                  .elements = elements,
+                  .parameters = bytes(parameter),
+                  .gradients = bytes(narrow),
+                  .state = {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
+                  .pieces = {{0, elements}},
+                  .gradientDtype = FSDP_BF16});
+  at::Tensor before = narrow.clone();
+  update->run(1, 1e-2, nullptr);
+  reference.step(narrow.to(at::kFloat), 1, 1e-2);
+  EXPECT_TRUE(at::equal(parameter, reference.parameter));
+  EXPECT_TRUE(at::equal(narrow, before));
+}
+
+// A NaN stays a NaN, infinities are clipped.
+TEST_P(OptimizerTest, NonFiniteGradientsClippedByValue) {
+  fsdp_optimizer optimizer = GetParam();
+  optimizer.clip_grad_value = 0.5;
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    at::Tensor parameter = at::ones({40}, type), state = at::zeros({3, 40}, type);
+    at::Tensor gradient = at::full({40}, infinity, type);
+    gradient[1].fill_(std::nan(""));
+    gradient[2].neg_();
+    const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
+    auto update = makeShardUpdate(
+        optimizer, {static_cast<fsdp_dtype>(type),
+                    40,
+                    bytes(parameter),
+                    bytes(gradient),
+                    {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
+                    {{0, 40}}});
+    update->run(1, 0.1, nullptr);
+    EXPECT_TRUE(std::isnan(parameter[1].item<float>()));
+    EXPECT_EQ(parameter.isfinite().sum().item<int64_t>(), 39);
+    EXPECT_NE(parameter[0].item<float>(), parameter[2].item<float>());
+  }
 }
 
 // So are those of bf16 parameters, whose state is bf16 too.

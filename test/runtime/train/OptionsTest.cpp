@@ -154,10 +154,33 @@ TEST(TrainOptions, PrintsTextsWithoutNeedingData) {
   EXPECT_NE(description->textToPrint->find("tiny"), std::string::npos);
 }
 
+// Likewise a value to clip to.
+TEST(TrainOptions, ClipValues) {
+  expectRefused({"--data", "d.safetensors", "--clip-grad-value", "2"},
+                {"--clip-grad-value 2", "compiled without clipping by value"});
+  fsdp_plan clipping = tinyPlan(2).tables();
+  clipping.optimizer.clip_grad_value = 0.5;
+  auto parse = [&](const char *flag, const char *limit) {
+    const char *flags[] = {"train", "--data", "d.safetensors", flag, limit};
+    return parseTrainOptions(5, flags, PlanView(clipping), nullptr);
+  };
+  EXPECT_EQ(parse("--clip-grad-value", "2.5")->options.clipGradValue, 2.5);
+  for (const char *value : {"0", "-1", "inf", "nan", "1e-60", "1e300"})
+    EXPECT_EQ(parse("--clip-grad-value", value).status().message(),
+              std::string("--clip-grad-value ") + value +
+                  ": expected a finite number above 0 (in fp32)");
+  EXPECT_FALSE(parse("--clip-grad-norm", "2").ok());
+  EXPECT_FALSE(parse("--skip-outliers", "3").ok());
+  const char *help[] = {"train", "-h"};
+  EXPECT_NE(parseTrainOptions(2, help, PlanView(clipping), nullptr)
+                ->textToPrint->find("Default: 0.5, as compiled"),
+            std::string::npos);
+}
+
 // A norm to clip to is for binaries that clip, and a number that gradients can be clipped to.
 TEST(TrainOptions, ClipNorms) {
   expectRefused({"--data", "d.safetensors", "--clip-grad-norm", "2"},
-                {"--clip-grad-norm 2", "compiled without clipping"});
+                {"--clip-grad-norm 2", "compiled without clipping by norm"});
   fsdp_plan clipping = tinyPlan(2).tables();
   clipping.clip_grad_norm = 0.5;
   clipping.clip_norm_type = FSDP_NORM_2;

@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, effects, functions, operators, reads, specialization, state, vectorized
+from . import checks, ctc, effects, functions, operators, reads, specialization, state, vectorized
 from .errors import ExportError, note
 
 
@@ -32,26 +32,44 @@ def without_cache(model):
             config.use_cache = before
 
 
+def _grouped_product(mode, operator, left, right, offs=None, bias=None, out_dtype=None):
+    """In every dtype: torch's kernel takes them all, but its rule, which is used here, only bf16."""
+    with mode:
+        return _create_grouped_mm_output_tensor(left, right, offs, out_dtype)
+
+
+def _ctc_losses(mode, operator, log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    """torch has no rule, since the shape of the second result depends on the lengths. Only the derivative reads it."""
+    with mode:
+        return log_probs.new_empty(log_probs.shape[1]), log_probs.new_empty(0)
+
+
+#: Rules of shapes of operators, in the place of torch's.
+_RULES_OF_SHAPES = {
+    torch.ops.aten._grouped_mm.default: _grouped_product,
+    torch.ops.aten._ctc_loss.Tensor: _ctc_losses,
+}
+
+
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, *arguments, **options):
+    """torch would put lengths that are numbers into a tensor that has no values while it exports."""
+    input_lengths, target_lengths = map(torch.as_tensor, (input_lengths, target_lengths))
+    return torch.ops.aten.ctc_loss(log_probs, targets, input_lengths, target_lengths, *arguments, **options)
+
+
 @contextlib.contextmanager
-def _products_of_groups():
-    """Allows grouped matrix products in every dtype: torch's kernel takes them all, but its shape
-    rule, which is used here, only bf16."""
-    operator = torch.ops.aten._grouped_mm.default
-    rules = fake_impls.op_implementations_dict
-    before = rules.get(operator)
-
-    def make(mode, operator, left, right, offs=None, bias=None, out_dtype=None):
-        with mode:
-            return _create_grouped_mm_output_tensor(left, right, offs, out_dtype)
-
-    rules[operator] = make
+def rules_of_shapes():
+    """In this context torch exports operators for which it has no rule, or one that refuses what training computes."""
+    rules, ctc_loss = fake_impls.op_implementations_dict, torch.ctc_loss
+    before = dict(rules)
+    rules.update(_RULES_OF_SHAPES)
+    torch.ctc_loss = _ctc_loss
     try:
         yield
     finally:
-        if before is None:
-            del rules[operator]
-        else:
-            rules[operator] = before
+        rules.clear()
+        rules.update(before)
+        torch.ctc_loss = ctc_loss
 
 
 @contextlib.contextmanager
@@ -165,8 +183,11 @@ def _drop_checks(program):
 def run_export(step, batch, example, quiet):
     effects.check_modules(step)
     known = reads.Reads(step, example)
-    program = state.repeated(step, lambda: _drop_checks(_run_export(step, batch, known, quiet)), known.constants.decisive,
-                             quiet)  # fmt: skip
+
+    def export():
+        return _drop_checks(ctc.pad_targets(_run_export(step, batch, known, quiet)))
+
+    program = state.repeated(step, export, known.constants.decisive, quiet)
     if not quiet:
         example.print_notes()
     return program
@@ -178,7 +199,7 @@ def _export_once(step, batch, known):
     told = io.StringIO()
     with (checks.holding(), known.answered(), functions.kept() as recorder, operators.traced(recorder),
           effects.seen(recorder), vectorized.recorded(), _modules_as_they_are(), _first_names(), _states_of_lstm(),
-          _products_of_groups(), contextlib.redirect_stderr(told)):  # fmt: skip
+          rules_of_shapes(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     sys.stderr.write(told.getvalue())
@@ -211,7 +232,6 @@ _VALUES = ("the shape or the path depends on values: write it with torch.where a
            "specialize=True if all batches agree in it")  # fmt: skip
 #: Usual remedies for errors of torch.export: words of the error, advice. The first that fits counts.
 _REMEDIES = (
-    ("ctc_loss", "ctc_loss is not supported: shapes of its intermediate results depend on the lengths"),
     ("data-dependent", _VALUES),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),

@@ -1,0 +1,49 @@
+"""Targets of ctc_loss that a mask selects, as the models of transformers take them: their number is known at run time
+alone."""
+
+import torch
+from torch.fx import map_arg
+
+aten = torch.ops.aten
+#: Of one tensor, with its values.
+_CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default)
+
+
+def _without_casts(node):
+    while node.target in _CASTS:
+        node = node.args[0]
+    return node
+
+
+def _selects_targets(loss):
+    """True if the targets are masked_select(labels, mask) of rows, as many of each row as the mask selects."""
+    if len(loss.args) < 4:
+        return False
+    targets, lengths = loss.args[1], _without_casts(loss.args[3])
+    if targets.target is not aten.masked_select.default or lengths.target is not aten.sum.dim_IntList:
+        return False
+    if len(targets.args) != 2 or len(lengths.args) != 2:
+        return False
+    labels, mask = targets.args
+    return (labels.meta["val"].dim() == 2 and labels.meta["val"].shape == mask.meta["val"].shape
+            and lengths.args[0] is mask and list(lengths.args[1]) in ([-1], [1]))  # fmt: skip
+
+
+def _call(loss, operator, *arguments, **options):
+    """Calls an operator where the loss is computed."""
+    node = loss.graph.call_function(operator, arguments, options)
+    values, named = map_arg((arguments, options), lambda argument: argument.meta["val"])
+    node.meta = {**loss.meta, "val": operator(*values, **named)}
+    return node
+
+
+def pad_targets(program):
+    """Puts the labels that a mask selects to the front of their rows, which have a fixed size, in the place of all labels
+    in one row, which have none: ctc_loss takes both."""
+    for loss in program.graph.nodes:
+        if loss.target is aten.ctc_loss.Tensor and _selects_targets(loss):
+            labels, mask = loss.args[1].args
+            with loss.graph.inserting_before(loss):
+                order = _call(loss, aten.argsort.stable, mask, stable=True, dim=1, descending=True)
+                loss.update_arg(1, _call(loss, aten.gather.default, labels, 1, order))
+    return program
