@@ -9,13 +9,11 @@
 using namespace fsdp::schedule;
 
 SearchSpace::SearchSpace(const Problem &problem)
-    : problem(problem), previousUse(problem.previousUses()), startNs(problem.reachedNs()) {
+    : problem(problem), previousUse(problem.previousUses()), startNs(problem.reachedNs()),
+      alwaysKept(keepByRule(problem)) {
   size_t numOperations = problem.operations.size();
-  alwaysKept.resize(problem.uses.size());
   for (uint32_t use = 0; use < problem.uses.size(); ++use) {
-    KeepRule rule = keepRuleOf(problem, use, previousUse[use]);
-    alwaysKept[use] = rule == KeepRule::Always;
-    if (rule == KeepRule::Free)
+    if (keepRuleOf(problem, use, previousUse[use]) == KeepRule::Free)
       mayKeep.push_back(use);
     if (fsdp::schedule::mayChunk(problem, use, previousUse[use]))
       mayChunk.push_back(use);
