@@ -1,8 +1,7 @@
 //===- RandomMove.cpp - A move of the local search ------------------------===//
 
-#include "RandomMove.h"
-
 #include "Bucketing.h"
+#include "LocalSearch.h"
 
 #include <algorithm>
 #include <utility>
