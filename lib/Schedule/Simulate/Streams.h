@@ -102,9 +102,16 @@ public:
   /// are.
   double findEnd(Ticket ticket) const {
     const Lane &lane = lanes[ticket.lane];
-    double endNs = findEndOfNext(ticket.lane);
-    for (uint32_t i = lane.numEnded + 1; i <= ticket.number; ++i)
-      endNs += lane.collectives[i].duration.totalNs();
+    uint32_t next = lane.numEnded;
+    double endNs = now;
+    if (activity.isBusy(ticket.lane)) {
+      ++next;
+      endNs = lane.nextNs;
+      if (!activity.isMoving(ticket.lane))
+        endNs += lane.bytesNs * slowdownOfBytes(contention, activity, ticket.lane);
+    }
+    for (; next <= ticket.number; ++next)
+      endNs += lane.collectives[next].duration.totalNs();
     return endNs;
   }
 
@@ -133,16 +140,6 @@ private:
     double slowdown = 1;                    // of the bytes that move
     bool isEmpty() const { return numEnded == collectives.size(); }
   };
-
-  /// The end of the lane's next collective to end. An estimate if it has not begun.
-  double findEndOfNext(uint32_t index) const {
-    const Lane &lane = lanes[index];
-    if (!activity.isBusy(index))
-      return now + lane.collectives[lane.numEnded].duration.totalNs();
-    return activity.isMoving(index)
-               ? lane.nextNs
-               : lane.nextNs + lane.bytesNs * slowdownOfBytes(contention, activity, index);
-  }
 
   void setComputing(bool isComputing) {
     if (contention.computation == 1 || activity.isComputing == isComputing)
