@@ -68,14 +68,6 @@ static std::vector<Decisions::Gathers> makeGatherBuckets(const SearchSpace &spac
   return buckets;
 }
 
-uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
-                                    std::span<const uint8_t> chunked, bool byCopyEngine,
-                                    double multiple) {
-  uint32_t first = space.firstOf(uses.front());
-  double durationNs = space.problem.ofGather(uses, chunked, byCopyEngine).totalNs();
-  return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
-}
-
 void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
                                     size_t end, Decisions &decisions) {
   const Problem &problem = space.problem;

@@ -29,10 +29,6 @@ struct Recipe {
   bool shareLane = false;
 };
 
-/// The gate of a bucket of these uses: `multiple` times its duration before its first use.
-uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
-                    std::span<const uint8_t> chunked, bool byCopyEngine, double multiple);
-
 /// Sets the gates of buckets [begin, end) of gathers, which are in order of use; `multiple` is as
 /// `Recipe::latest`.
 void setLatestGates(const SearchSpace &space, double multiple, size_t begin, size_t end,
