@@ -106,7 +106,7 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   decisions.chunked = recipe.chunked;
   decisions.gathers = makeGatherBuckets(space, recipe);
   for (Decisions::Gathers &bucket : decisions.gathers)
-    bucket.byCopyEngine = double(space.bytesOf(bucket.uses)) >= recipe.copyEngineBytes;
+    bucket.byCopyEngine = recipe.byCopyEngine;
   decisions.reductions = makeReductionBuckets(space, recipe);
   if (recipe.latest > 0)
     setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);

@@ -11,8 +11,6 @@
 #include "SearchSpace.h"
 #include "fsdp/Schedule/ListSchedule.h"
 
-#include <limits>
-
 namespace fsdp::schedule {
 
 struct Recipe {
@@ -20,13 +18,12 @@ struct Recipe {
   std::vector<uint8_t> chunked; // by use; empty: none
   /// Neighbours form buckets. A bucket is full at so many bytes; 0: each has one member.
   double gatherBytes = 0, reductionBytes = 0;
-  /// Gathers in buckets of at least so many bytes go by copy engines.
-  double copyEngineBytes = std::numeric_limits<double>::infinity();
   /// Gates are the latest starts with which every gather ends before its use, if each gather takes
   /// `latest` times its duration and the lane also runs each reduction when it is ready. 0: no
   /// gates.
   double latest = 0;
   bool shareLane = false;
+  bool byCopyEngine = false; // all gathers, where the mesh has copy engines
 };
 
 /// Sets the gates of buckets [begin, end) of gathers, which are in order of use; `multiple` is as

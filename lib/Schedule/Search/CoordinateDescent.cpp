@@ -29,7 +29,6 @@ private:
   void descendMerging(double Recipe::*bucketBytes, double latencyBytes);
   double latencyBytes(const CollectiveCost &cost) const;
   void descendYields(bool mayShareLane);
-  void descendTransports();
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
   void descendAll();
 
@@ -122,23 +121,12 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
   }
 }
 
-/// Tries all gathers by kernels, all by copy engines, and only large buckets by copy engines.
-void CoordinateDescent::descendTransports() {
-  if (!problem.hasTransports())
-    return;
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  descend(&Recipe::copyEngineBytes, {kNone, 0.});
-  for (const Mesh &mesh : problem.meshes)
-    if (mesh.copyEngineCost)
-      for (double multiple : {1., 4., 16., 64.})
-        descend(&Recipe::copyEngineBytes, {multiple * latencyBytes(*mesh.copyEngineCost)});
-}
-
 void CoordinateDescent::descendAll() {
   const bool mayShareLane = !problem.oneLane && problem.contention.lanes > 1;
   if (mayShareLane)
     descend(&Recipe::shareLane, {false, true});
-  descendTransports();
+  if (problem.hasTransports())
+    descend(&Recipe::byCopyEngine, {false, true});
   descendMerging(&Recipe::gatherBytes, latencyBytes(problem.meshes.front().gatherCost));
   descendMerging(&Recipe::reductionBytes, latencyBytes(problem.meshes.front().reduceCost));
   descend(&Recipe::latest, {0., 1., 1.1, 1.3});

@@ -38,13 +38,6 @@ uint32_t SearchSpace::positionAt(double ns) const {
   return after == startNs.begin() ? 0 : uint32_t(after - startNs.begin() - 1);
 }
 
-int64_t SearchSpace::bytesOf(std::span<const uint32_t> uses) const {
-  int64_t bytes = 0;
-  for (uint32_t use : uses)
-    bytes += bytesOf(use);
-  return bytes;
-}
-
 MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept,
                              std::span<const uint8_t> chunked)
     : space(space), bytes(space.segmentBytes) {
