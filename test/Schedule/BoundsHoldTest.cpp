@@ -39,8 +39,7 @@ static Bounds findBounds(const Problem &problem) {
   LowerBound coarse = fluidBound(problem, {});
   EXPECT_EQ(coarse.kind == BoundKind::Fluid, coarse.makespanNs > quick.makespanNs);
   expectFractions(coarse.kept, problem.uses.size());
-  expectFractions(coarse.mergedGathers, problem.uses.size());
-  expectFractions(coarse.mergedReductions, problem.reductions.size());
+  expectFractions(coarse.chunked, problem.uses.size());
   return {quick.makespanNs, coarse.makespanNs, fluidBound(problem, full).makespanNs,
           fluidBound(problem, withoutLatency).makespanNs};
 }
@@ -154,6 +153,6 @@ TEST(BoundsHold, AreTheSameEachTime) {
     LowerBound first = fluidBound(problem, {}), second = fluidBound(problem, {});
     EXPECT_EQ(first.makespanNs, second.makespanNs);
     EXPECT_EQ(first.kept, second.kept);
-    EXPECT_EQ(first.mergedGathers, second.mergedGathers);
+    EXPECT_EQ(first.chunked, second.chunked);
   }
 }

@@ -1,9 +1,8 @@
 //===- LocalSearchTest.cpp - Random moves, and annealing over them --------===//
 
+#include "Search/LocalSearch.h"
 #include "RandomProblem.h"
-#include "Search/Annealing.h"
 #include "Search/Evaluator.h"
-#include "Search/RandomMove.h"
 #include "fsdp/Schedule/Policies.h"
 
 #include <gtest/gtest.h>

@@ -359,8 +359,8 @@ TEST(Jitter, DependsOnTheSeedAlone) {
   JitteredMakespan again = simulate(makeTwoGroups(), makePlan(), jitter);
   EXPECT_EQ(first.meanNs, again.meanNs);
   EXPECT_EQ(first.percentile95Ns, again.percentile95Ns);
-  EXPECT_EQ(first.meanNs, 0x1.86f9c6faf18a2p+9);
-  EXPECT_EQ(first.percentile95Ns, 0x1.95bf430359d6ep+9);
+  EXPECT_EQ(first.meanNs, 0x1.86f9c6faf18ap+9);
+  EXPECT_EQ(first.percentile95Ns, 0x1.95bf430359d6dp+9);
   jitter.seed = 2;
   EXPECT_NE(first.meanNs, simulate(makeTwoGroups(), makePlan(), jitter).meanNs);
 }

@@ -1,6 +1,6 @@
 //===- SubsetSumTest.cpp - How much of a capacity whole buffers can fill --===//
 
-#include "Bounds/SubsetSum.h"
+#include "Bounds/FluidProgram.h"
 #include "RandomProblem.h"
 
 #include <gtest/gtest.h>

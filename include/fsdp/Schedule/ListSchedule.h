@@ -64,8 +64,7 @@ public:
 private:
   const Problem &problem;
   const std::optional<int64_t> maxBucketBytes;
-  const std::unique_ptr<const struct TaskContext> plain; // no use is gathered from chunks
-  std::unique_ptr<const struct TaskContext> last;        // some uses are
+  std::unique_ptr<const struct TaskContext> context; // of the last decisions
 };
 
 ListScheduleResult listSchedule(const Problem &problem, const Decisions &decisions);

@@ -29,10 +29,9 @@ std::string_view getName(BoundKind kind);
 struct LowerBound {
   double makespanNs = 0;
   BoundKind kind = BoundKind::Path; // of the bounds, the largest
-  /// The solution of the linear program, as fractions in [0, 1]; empty if none was solved. By use:
-  /// kept, gathered from chunks, gather merged with the gather before it. By reduction: merged with
-  /// the reduction after it.
-  std::vector<double> kept, chunked, mergedGathers, mergedReductions;
+  /// By use: the fractions that the solution of the linear program keeps and gathers from chunks,
+  /// in [0, 1]. Empty if none was solved.
+  std::vector<double> kept, chunked;
 };
 
 /// O(n log n).

@@ -1,9 +1,9 @@
 //===- Optimize.h - The best plan under the cap, with a bound -----*- C++ -*-===//
 //
 // Algorithm `auto`. The first plans are those of the policies, and the list schedules of the
-// policies' decisions. If none meets the quick lower bound, the linear program is solved and
-// rounded, a coordinate descent chooses keeps, buckets, gates and lanes, and simulated annealing
-// refines the best plan. The search stops when a plan meets the bound.
+// policies' decisions. If none meets the quick lower bound, the linear program is solved, a
+// coordinate descent chooses keeps, buckets, gates and lanes, and simulated annealing refines the
+// best plan. The search stops when a plan meets the bound.
 // Deterministic for a seed and a budget. The budget counts simulations, never seconds.
 //
 //===----------------------------------------------------------------------===//

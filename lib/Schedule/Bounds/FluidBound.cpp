@@ -90,13 +90,9 @@ LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions
   auto valueOf = [&](Column column) { return std::clamp(solution->valueOf(column), 0.0, 1.0); };
   bound.kept.assign(problem.uses.size(), 1); // a use without a window must be kept
   bound.chunked.resize(problem.uses.size());
-  bound.mergedGathers.resize(problem.uses.size());
   for (const FluidGather &gather : fluid.gathers) {
     bound.kept[gather.use] = valueOf(gather.kept);
     bound.chunked[gather.use] = valueOf(gather.chunked);
-    bound.mergedGathers[gather.use] = valueOf(gather.merged);
   }
-  for (const FluidReduction &reduction : fluid.reductions)
-    bound.mergedReductions.push_back(valueOf(reduction.merged));
   return bound;
 }

@@ -15,6 +15,8 @@
 #include "LinearProgram.h"
 #include "fsdp/Schedule/LowerBound.h"
 
+#include <map>
+
 namespace fsdp::schedule {
 
 /// A gather with its columns, which are in [0, 1]. All gathers of a bucket but the first are
@@ -80,6 +82,13 @@ struct FluidSegment {
 
   bool isSingle() const { return end == begin + 1; }
 };
+
+/// How many buffers there are of each size.
+using SizeCounts = std::map<int64_t, uint32_t>;
+
+/// The largest sum of a subset of the buffers that is at most `capacity`, or an upper bound on this
+/// sum if the search would take long; 0 if the capacity is negative.
+int64_t largestSubsetSum(const SizeCounts &sizes, int64_t capacity);
 
 /// The program's columns and rows. Units keep its coefficients near 1.
 struct FluidProgram {

@@ -23,20 +23,16 @@ struct SummedDurations : NominalDurations {
 
 ListScheduler::ListScheduler(const Problem &problem, std::optional<int64_t> maxBucketBytes)
     : problem(problem), maxBucketBytes(maxBucketBytes),
-      plain(std::make_unique<TaskContext>(problem)) {}
+      context(std::make_unique<TaskContext>(problem)) {}
 
 ListScheduler::~ListScheduler() = default;
 
 ListScheduleResult ListScheduler::operator()(const Decisions &decisions) {
-  if (!isComplete(*plain, decisions))
+  if (!isComplete(*context, decisions))
     return {};
-  const TaskContext *context = plain.get();
-  if (!decisions.chunked.empty()) {
-    // Consecutive decisions nearly always gather the same uses from chunks.
-    if (!last || last->chunked != decisions.chunked)
-      last = std::make_unique<TaskContext>(problem, decisions.chunked);
-    context = last.get();
-  }
+  // Consecutive decisions nearly always gather the same uses from chunks.
+  if (context->chunked != decisions.chunked)
+    context = std::make_unique<TaskContext>(problem, decisions.chunked);
   std::optional<Tasks> tasks = makeTasks(*context, decisions, maxBucketBytes);
   if (!tasks)
     return {};

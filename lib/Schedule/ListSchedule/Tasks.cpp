@@ -90,98 +90,16 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
   return task;
 }
 
-namespace {
-
-/// The schedule of least memory, in which only reductions with gates are put off.
-class LeastMemoryWalk {
-public:
-  LeastMemoryWalk(const Problem &problem, const std::vector<int64_t> &begins,
-                  int64_t prefetchCapBytes, Tasks &tasks)
-      : problem(problem), begins(begins), prefetchCapBytes(prefetchCapBytes), tasks(tasks) {}
-
-  /// Sets the tasks' room. False if the schedule exceeds the cap.
-  bool findRoom();
-
-private:
-  bool canPutOff(const ReductionTask &task) const;
-  bool launchIfRoom(uint32_t index);
-  bool advanceReductions();
-
-  const Problem &problem;
-  const std::vector<int64_t> &begins; // by operation: bytes of the copies gathered for it
-  const int64_t prefetchCapBytes;
-  Tasks &tasks;
-  uint32_t position = 0;
-  std::vector<uint32_t> pending;
-  int64_t held = 0;       // copies, inputs of pending reductions, shards
-  int64_t launchPeak = 0; // peak over the launches at this position
-};
-
-} // namespace
-
-bool LeastMemoryWalk::canPutOff(const ReductionTask &task) const {
-  const std::vector<Operation> &operations = problem.operations;
-  return task.update > position && position + 1 < operations.size() &&
-         operations[position].liveBytes + held + begins[position] <= tasks.capBytes &&
-         operations[position + 1].carriedBytes + held + begins[position] +
-                 tasks.changes[position + 1] + task.outputBytes <=
-             tasks.capBytes;
-}
-
-bool LeastMemoryWalk::launchIfRoom(uint32_t index) {
-  const ReductionTask &task = tasks.reductions[index];
-  if (task.gate > position && canPutOff(task))
-    return false;
-  int64_t bytes = problem.operations[position].carriedBytes + held + task.outputBytes;
-  if (bytes > tasks.capBytes)
-    return false;
-  launchPeak = std::max(launchPeak, bytes);
-  held += task.outputBytes - task.inputBytes;
-  return true;
-}
-
-/// False if an update at this position needs a reduction that has no room.
-bool LeastMemoryWalk::advanceReductions() {
-  launchPeak = 0;
-  while (std::erase_if(pending, [&](uint32_t index) { return launchIfRoom(index); })) {
-  }
-  return std::ranges::none_of(
-      pending, [&](uint32_t index) { return tasks.reductions[index].update == position; });
-}
-
-bool LeastMemoryWalk::findRoom() {
-  uint32_t numOperations = problem.operations.size();
-  std::vector<int64_t> room(numOperations);
-  size_t next = 0;
-  while (position < numOperations) {
-    held += tasks.changes[position];
-    for (; next < tasks.reductions.size() && tasks.reductions[next].ready == position; ++next)
-      pending.push_back(next);
-    if (!pending.empty()) {
-      if (!advanceReductions())
-        return false;
-      if (position > 0)
-        room[position - 1] = std::min(room[position - 1], prefetchCapBytes - launchPeak);
-    }
-    // Advance to the next position with a reduction that is pending or becomes ready.
-    uint32_t end = numOperations;
-    if (!pending.empty())
-      end = position + 1;
-    else if (next < tasks.reductions.size())
-      end = std::min(end, tasks.reductions[next].ready);
-    held -= tasks.changes[position];
-    int64_t mostBytes = 0;
-    for (; position < end; ++position) {
-      held += tasks.changes[position] + begins[position];
-      int64_t bytes = problem.operations[position].liveBytes + held;
-      mostBytes = std::max(mostBytes, bytes);
-      room[position] = prefetchCapBytes - bytes;
-    }
-    if (mostBytes > tasks.capBytes)
-      return false;
-  }
-  tasks.room.reset(std::move(room));
-  return next == tasks.reductions.size();
+Decisions fsdp::schedule::decideSingly(const Problem &problem, std::vector<uint8_t> kept,
+                                       const std::vector<uint32_t> &gates) {
+  Decisions decisions;
+  for (uint32_t i = 0; i < kept.size(); ++i)
+    if (!kept[i])
+      decisions.gathers.push_back({{i}, gates.empty() ? 0 : gates[i]});
+  for (uint32_t i = 0; i < problem.reductions.size(); ++i)
+    decisions.reductions.push_back({i});
+  decisions.kept = std::move(kept);
+  return decisions;
 }
 
 /// Splits a bucket into launches and calls `make` for each. Members of a launch have equal
@@ -211,11 +129,9 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   // Small enough that sums do not overflow.
   constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
   tasks.capBytes = problem.memoryCapBytes.value_or(kUnlimited);
-  int64_t prefetchCapBytes =
-      std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
   tasks.changes = context.reductionChanges;
   std::vector<uint32_t> ends = findCopyEnds(problem, context.previousUses, decisions.kept);
-  std::vector<int64_t> begins(problem.operations.size());
+  tasks.begins.resize(problem.operations.size());
   const int64_t mostBytes = maxBucketBytes.value_or(kUnlimited);
   bool isPossible = true;
   for (const Decisions::Gathers &bucket : decisions.gathers)
@@ -229,7 +145,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
         [&](const std::vector<uint32_t> &uses) {
           GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, uses, bucket));
           isPossible &= task.earliest <= task.first;
-          begins[task.first] += task.bytes;
+          tasks.begins[task.first] += task.bytes;
           for (uint32_t use : task.uses)
             tasks.changes[ends[use] + 1] -= problem.groupOfUse(use).gatheredBytes;
         });
@@ -245,7 +161,13 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   if (!isPossible)
     return std::nullopt;
   std::ranges::stable_sort(tasks.reductions, {}, &ReductionTask::ready);
-  if (!LeastMemoryWalk(problem, begins, prefetchCapBytes, tasks).findRoom())
+  std::optional<LeastMemory> least = findLeastMemory(problem, tasks);
+  if (!least)
     return std::nullopt;
+  const int64_t prefetchCapBytes =
+      std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
+  for (int64_t &bytes : least->bytes)
+    bytes = prefetchCapBytes - bytes;
+  tasks.room.reset(std::move(least->bytes));
   return tasks;
 }

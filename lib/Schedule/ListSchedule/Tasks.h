@@ -35,21 +35,32 @@ struct ReductionTask {
 };
 
 /// The launches that decisions ask for, and the memory that the schedule of least memory leaves
-/// free. In this schedule each gather is launched at its first use. Each reduction is launched and
-/// waited for at the first position with room for its output beside its input; if it can be put
-/// off, at the first such position from its gate on.
+/// free.
 struct Tasks {
   std::vector<GatherTask> gathers;
   std::vector<ReductionTask> reductions; // by `ready`
   /// By position, before its launches: input bytes of reductions that become ready minus bytes of
   /// copies and shards after their last use.
   std::vector<int64_t> changes;
+  std::vector<int64_t> begins; // by operation: bytes of the copies gathered for it
   /// By operation: the bytes that copies launched before their use may take, while the operation
   /// runs and at the position after it. All other collectives can then follow the schedule of least
   /// memory.
   Room room;
   int64_t capBytes = 0;
 };
+
+/// The schedule of least memory. Each gather is launched at its first use. Each reduction is
+/// launched and waited for at the first position with room for its output beside its input; if it
+/// can be put off, at the first such position from its gate on. An early reduction frees memory, so
+/// no later choice suffers.
+struct LeastMemory {
+  /// By operation: the most bytes that are live while it runs and at the position after it.
+  std::vector<int64_t> bytes;
+  Peak peak;
+};
+/// Nullopt if the schedule exceeds the cap of the tasks.
+std::optional<LeastMemory> findLeastMemory(const Problem &problem, const Tasks &tasks);
 
 /// Facts that depend only on the problem and on the set of uses that are gathered from chunks.
 struct TaskContext {
@@ -65,6 +76,11 @@ struct TaskContext {
 /// Whether the decisions name each use and each reduction once, keep copies as KeepRule allows, and
 /// gather from chunks only where groups have chunks.
 bool isComplete(const TaskContext &context, const Decisions &decisions);
+
+/// Each use that is not kept is gathered in a bucket of its own, and each reduction is a bucket of
+/// its own. `gates`, by use, may be empty.
+Decisions decideSingly(const Problem &problem, std::vector<uint8_t> kept,
+                       const std::vector<uint32_t> &gates = {});
 
 /// The decisions must be complete. Nullopt if they need more memory than the cap even in the
 /// schedule of least memory.

@@ -6,6 +6,33 @@
 
 using namespace fsdp::schedule;
 
+std::vector<uint8_t> fsdp::schedule::keepByRule(const Problem &problem) {
+  std::vector<int32_t> previous = problem.previousUses();
+  std::vector<uint8_t> kept(problem.uses.size());
+  for (uint32_t i = 0; i < kept.size(); ++i)
+    kept[i] = keepRuleOf(problem, i, previous[i]) == KeepRule::Always;
+  return kept;
+}
+
+std::vector<int64_t> Problem::unavoidableBytes() const {
+  std::vector<int64_t> bytes, changes(operations.size() + 1); // of bytes that are live
+  auto add = [&](uint32_t first, uint32_t last, int64_t amount) {
+    changes[first] += amount;
+    changes[last + 1] -= amount;
+  };
+  const std::vector<int32_t> previous = previousUses();
+  const std::vector<uint8_t> kept = keepByRule(*this);
+  for (uint32_t i = 0; i < uses.size(); ++i)
+    add(kept[i] ? uses[previous[i]].last + 1 : uses[i].first, uses[i].last,
+        groupOfUse(i).gatheredBytes);
+  for (const Reduction &reduction : reductions)
+    add(reduction.ready, reduction.update, reduction.outputBytes);
+  int64_t live = 0;
+  for (size_t i = 0; i < operations.size(); ++i)
+    bytes.push_back(operations[i].liveBytes + (live += changes[i]));
+  return bytes;
+}
+
 std::vector<Operation> fsdp::schedule::addChunks(const Problem &problem,
                                                  std::span<const uint8_t> chunked) {
   const std::vector<int32_t> previousUses = problem.previousUses();

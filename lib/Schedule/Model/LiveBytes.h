@@ -12,6 +12,8 @@ namespace fsdp::schedule {
 inline KeepRule keepRuleOf(const Problem &problem, uint32_t use, int32_t previous) {
   return previous < 0 ? KeepRule::Never : problem.groupOfUse(use).keep;
 }
+/// By use: whether the problem demands that it is kept.
+std::vector<uint8_t> keepByRule(const Problem &problem);
 /// Whether a use may be gathered from chunks.
 inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
   const Group &group = problem.groupOfUse(use);

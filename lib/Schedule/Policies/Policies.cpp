@@ -13,29 +13,6 @@ std::string_view fsdp::schedule::getName(Policy policy) {
   return policy == Policy::Fsdp2 ? "fsdp2" : "asap";
 }
 
-/// Keeps the copies that must be kept.
-static std::vector<uint8_t> keepByRule(const Problem &problem) {
-  std::vector<int32_t> previous = problem.previousUses();
-  std::vector<uint8_t> kept(problem.uses.size());
-  for (uint32_t i = 0; i < kept.size(); ++i)
-    kept[i] = keepRuleOf(problem, i, previous[i]) == KeepRule::Always;
-  return kept;
-}
-
-/// Each use that is not kept is gathered in a bucket of its own, and each reduction is a bucket of
-/// its own.
-static Decisions decideSingly(const Problem &problem, std::vector<uint8_t> kept,
-                              const std::vector<uint32_t> &gates) {
-  Decisions decisions;
-  for (uint32_t i = 0; i < kept.size(); ++i)
-    if (!kept[i])
-      decisions.gathers.push_back({{i}, gates[i]});
-  for (uint32_t i = 0; i < problem.reductions.size(); ++i)
-    decisions.reductions.push_back({i});
-  decisions.kept = std::move(kept);
-  return decisions;
-}
-
 //===----------------------------------------------------------------------===//
 // FSDP2
 //===----------------------------------------------------------------------===//
@@ -115,8 +92,7 @@ static std::vector<uint8_t> keepForFree(const Problem &problem) {
     if (keepRuleOf(problem, i, previous[i]) == KeepRule::Free)
       kept[i] = problem.uses[previous[i]].last + 1 == problem.uses[i].first;
   // A reduction between the two uses may need that memory.
-  std::vector<uint32_t> gates(kept.size());
-  return makeTasks(TaskContext(problem), decideSingly(problem, kept, gates)) ? kept : byRule;
+  return makeTasks(TaskContext(problem), decideSingly(problem, kept)) ? kept : byRule;
 }
 
 Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) {
@@ -127,7 +103,7 @@ Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) 
     decisions.shareLane = problem.onGpus;
     return decisions;
   }
-  return decideSingly(problem, keepForFree(problem), std::vector<uint32_t>(problem.uses.size()));
+  return decideSingly(problem, keepForFree(problem));
 }
 
 std::optional<Plan> fsdp::schedule::planByPolicy(const Problem &problem, Policy policy) {

@@ -6,34 +6,24 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <limits>
 
 using namespace fsdp::schedule;
 
-bool fsdp::schedule::passesWhole(double &sum, double share) {
-  constexpr double kTolerance = 1e-6;
-  double before = std::floor(sum + kTolerance);
-  sum += share;
-  return std::floor(sum + kTolerance) > before;
-}
-
-static std::vector<std::vector<uint32_t>>
-makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
+static std::vector<std::vector<uint32_t>> makeReductionBuckets(const SearchSpace &space,
+                                                               const Recipe &recipe) {
   const std::vector<Reduction> &reductions = space.problem.reductions;
-  const Merging &merging = recipe.reductions;
   MemoryProfile profile(space, recipe.kept, recipe.chunked);
-  double sum = merging.offset; // of fractions that are not merged
   std::vector<std::vector<uint32_t>> buckets;
   int64_t bytes = 0;
   uint32_t update = 0;
-  bool full = true;
   for (uint32_t i = 0; i < reductions.size(); ++i) {
     const Reduction &reduction = reductions[i];
     // The inputs of the bucket's members stay live until this member is ready. The last reduction
     // has a bucket of its own: no computation hides it.
-    bool last = merging.kind == Merging::Threshold && i + 1 == reductions.size();
-    if (full || last || reduction.ready > update ||
+    bool isLast = i + 1 == reductions.size();
+    if (buckets.empty() || double(bytes) >= recipe.reductionBytes || isLast ||
+        reduction.ready > update ||
         !profile.fits({reductions[buckets.back().front()].ready, reduction.ready, bytes})) {
       buckets.emplace_back();
       bytes = 0;
@@ -42,18 +32,13 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
     buckets.back().push_back(i);
     bytes += reduction.inputBytes;
     update = std::min(update, reduction.update);
-    full = merging.kind == Merging::None ||
-           (merging.kind == Merging::Threshold ? double(bytes) >= merging.bytes
-                                               : passesWhole(sum, 1 - bound.mergedReductions[i]));
   }
   return buckets;
 }
 
-static std::vector<Decisions::Gathers>
-makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
-  const Merging &merging = recipe.gathers;
+static std::vector<Decisions::Gathers> makeGatherBuckets(const SearchSpace &space,
+                                                         const Recipe &recipe) {
   MemoryProfile profile(space, recipe.kept, recipe.chunked);
-  double sum = merging.offset; // of fractions that are not merged
   std::vector<Decisions::Gathers> buckets;
   int64_t bytes = 0;
   for (uint32_t use = 0; use < space.problem.uses.size(); ++use) {
@@ -61,12 +46,8 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
       continue;
     int64_t size = space.bytesOf(use);
     uint32_t first = space.firstOf(use);
-    bool begins = true;
-    if (merging.kind == Merging::Rounding)
-      begins = passesWhole(sum, 1 - bound.mergedGathers[use]);
-    else if (merging.kind == Merging::Threshold)
-      // The first gather has a bucket of its own: no computation hides it.
-      begins = buckets.size() <= 1 || double(bytes) >= merging.bytes;
+    // The first gather has a bucket of its own: no computation hides it.
+    bool begins = buckets.size() <= 1 || double(bytes) >= recipe.gatherBytes;
     if (!buckets.empty()) {
       uint32_t bucketFirst = space.firstOf(buckets.back().uses.front());
       bool apart = space.previousUse[use] < 0 || space.gapBegin(use) <= bucketFirst;
@@ -85,14 +66,6 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
     bytes += size;
   }
   return buckets;
-}
-
-uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
-                                    std::span<const uint8_t> chunked, bool byCopyEngine,
-                                    double multiple) {
-  uint32_t first = space.firstOf(uses.front());
-  double durationNs = space.problem.ofGather(uses, chunked, byCopyEngine).totalNs();
-  return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
 }
 
 void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
@@ -126,16 +99,15 @@ void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, s
   }
 }
 
-Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
-                                        const LowerBound &bound) {
+Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe) {
   assert(recipe.kept.size() == space.problem.uses.size());
   Decisions decisions;
   decisions.kept = recipe.kept;
   decisions.chunked = recipe.chunked;
-  decisions.gathers = makeGatherBuckets(space, recipe, bound);
+  decisions.gathers = makeGatherBuckets(space, recipe);
   for (Decisions::Gathers &bucket : decisions.gathers)
-    bucket.byCopyEngine = double(space.bytesOf(bucket.uses)) >= recipe.copyEngineBytes;
-  decisions.reductions = makeReductionBuckets(space, recipe, bound);
+    bucket.byCopyEngine = recipe.byCopyEngine;
+  decisions.reductions = makeReductionBuckets(space, recipe);
   if (recipe.latest > 0)
     setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);
   decisions.shareLane = recipe.shareLane;

@@ -3,8 +3,7 @@
 #include "Bucketing.h"
 #include "Evaluator.h"
 
-#include <algorithm>
-#include <iterator>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -27,10 +26,9 @@ private:
   /// Tries copies and chunks in these orders, as far as they fit into memory.
   void tryUses(std::span<const uint32_t> kept, std::span<const uint32_t> chunked);
   void tryUsesOfBound();
-  void descendMerging(Merging Recipe::*merging, double latencyBytes);
+  void descendMerging(double Recipe::*bucketBytes, double latencyBytes);
   double latencyBytes(const CollectiveCost &cost) const;
   void descendYields(bool mayShareLane);
-  void descendTransports();
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
   void descendAll();
 
@@ -51,7 +49,7 @@ private:
 void CoordinateDescent::tryRecipe(Recipe recipe) {
   if (evaluator.isDone() || evaluator.numLeft() <= numReserved)
     return;
-  double makespanNs = evaluator.evaluate(makeDecisions(space, recipe, bound));
+  double makespanNs = evaluator.evaluate(makeDecisions(space, recipe));
   if (makespanNs >= currentNs)
     return;
   currentNs = makespanNs;
@@ -66,14 +64,20 @@ void CoordinateDescent::tryUses(std::span<const uint32_t> kept, std::span<const 
     tryRecipe(std::move(recipe));
 }
 
-/// Rounds the fractions of the linear program.
+/// Rounds the fractions of the linear program cumulatively: of uses with a fraction of 3/4, three
+/// in four are taken.
 void CoordinateDescent::tryUsesOfBound() {
   if (bound.kept.empty())
     return;
-  auto round = [&](const std::vector<double> &shares, double sum) {
+  auto round = [&](const std::vector<double> &fractions, double sum) {
+    constexpr double kTolerance = 1e-6;
     std::vector<uint32_t> uses;
-    std::copy_if(space.mayKeep.begin(), space.mayKeep.end(), std::back_inserter(uses),
-                 [&](uint32_t use) { return passesWhole(sum, shares[use]); });
+    for (uint32_t use : space.mayKeep) {
+      double before = std::floor(sum + kTolerance);
+      sum += fractions[use];
+      if (std::floor(sum + kTolerance) > before)
+        uses.push_back(use);
+    }
     return uses;
   };
   for (double offset : {0., .5})
@@ -89,13 +93,9 @@ void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> value
   }
 }
 
-void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes) {
-  descend(merging, {{}});
-  if (!bound.kept.empty())
-    for (double offset : {0., .3, .6})
-      descend(merging, {{Merging::Rounding, 0, offset}});
-  for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
-    descend(merging, {{Merging::Threshold, multiple * latencyBytes, 0}});
+void CoordinateDescent::descendMerging(double Recipe::*bucketBytes, double latencyBytes) {
+  for (double multiple : {0., .5, 1., 2., 4., 8., 16., 32.})
+    descend(bucketBytes, {multiple * latencyBytes});
 }
 
 /// Bytes whose transfer takes as long as the latency that merging saves.
@@ -113,8 +113,7 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
         if (share && !mayShareLane)
           continue;
         Recipe recipe = current;
-        recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
-                          multiple * gatherBytes};
+        recipe.gatherBytes = multiple * gatherBytes;
         recipe.latest = slowdown;
         recipe.shareLane = share;
         tryRecipe(std::move(recipe));
@@ -122,25 +121,14 @@ void CoordinateDescent::descendYields(bool mayShareLane) {
   }
 }
 
-/// Tries all gathers by kernels, all by copy engines, and only large buckets by copy engines.
-void CoordinateDescent::descendTransports() {
-  if (!problem.hasTransports())
-    return;
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  descend(&Recipe::copyEngineBytes, {kNone, 0.});
-  for (const Mesh &mesh : problem.meshes)
-    if (mesh.copyEngineCost)
-      for (double multiple : {1., 4., 16., 64.})
-        descend(&Recipe::copyEngineBytes, {multiple * latencyBytes(*mesh.copyEngineCost)});
-}
-
 void CoordinateDescent::descendAll() {
   const bool mayShareLane = !problem.oneLane && problem.contention.lanes > 1;
   if (mayShareLane)
     descend(&Recipe::shareLane, {false, true});
-  descendTransports();
-  descendMerging(&Recipe::gathers, latencyBytes(problem.meshes.front().gatherCost));
-  descendMerging(&Recipe::reductions, latencyBytes(problem.meshes.front().reduceCost));
+  if (problem.hasTransports())
+    descend(&Recipe::byCopyEngine, {false, true});
+  descendMerging(&Recipe::gatherBytes, latencyBytes(problem.meshes.front().gatherCost));
+  descendMerging(&Recipe::reductionBytes, latencyBytes(problem.meshes.front().reduceCost));
   descend(&Recipe::latest, {0., 1., 1.1, 1.3});
   if (mayShareLane || problem.oneLane)
     descendYields(mayShareLane);
@@ -149,10 +137,6 @@ void CoordinateDescent::descendAll() {
 void CoordinateDescent::run() {
   Recipe start;
   start.kept = space.alwaysKept;
-  if (bound.kept.empty()) {
-    start.gathers = {Merging::Threshold, 2 * latencyBytes(problem.meshes.front().gatherCost), 0};
-    start.reductions = {Merging::Threshold, 2 * latencyBytes(problem.meshes.front().reduceCost), 0};
-  }
   tryRecipe(start);
   if (current.kept.empty())
     return;

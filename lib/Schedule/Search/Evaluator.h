@@ -72,8 +72,8 @@ private:
 };
 
 /// Changes one parameter of the recipe at a time (buckets, gates, lanes) and keeps the change if
-/// the makespan falls. Starts from the solution of the LP relaxation. Without a solution it starts
-/// from buckets whose latency is a third of their duration.
+/// the makespan falls. Where chunks are possible, also tries what `bound` keeps and gathers from
+/// chunks.
 void descendCoordinates(const SearchSpace &space, const LowerBound &bound, Evaluator &evaluator);
 
 /// Local search by simulated annealing (Kirkpatrick et al. 1983): random moves from the best

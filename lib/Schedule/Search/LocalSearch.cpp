@@ -1,8 +1,8 @@
 //===- LocalSearch.cpp - Annealing over explicit decisions ----------------===//
 
-#include "Annealing.h"
+#include "LocalSearch.h"
+
 #include "Evaluator.h"
-#include "RandomMove.h"
 
 #include <algorithm>
 #include <cmath>

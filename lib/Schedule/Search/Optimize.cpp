@@ -82,7 +82,7 @@ void Optimizer::addRobustVariants() {
   evaluator.evaluate(ungated);
   Recipe recipe;
   recipe.kept = fitKeeps(space, orderByGap(space, space.mayKeep));
-  evaluator.evaluate(makeDecisions(space, recipe, bound));
+  evaluator.evaluate(makeDecisions(space, recipe));
 }
 
 /// The candidates. In each candidate waits are put off, unless this makes it slower.

@@ -1,8 +1,7 @@
 //===- RandomMove.cpp - A move of the local search ------------------------===//
 
-#include "RandomMove.h"
-
 #include "Bucketing.h"
+#include "LocalSearch.h"
 
 #include <algorithm>
 #include <utility>
@@ -161,15 +160,20 @@ bool RandomMove::moveTransports() {
 /// Whether the gate was another one.
 static bool change(uint32_t &gate, uint32_t value) { return std::exchange(gate, value) != value; }
 
+/// Sets gates of gathers to some multiple of the bucket's duration before its first use.
 bool RandomMove::moveGates() {
   if (next.gathers.empty())
     return false;
-  constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of durations; 0: no gate
+  constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // 0: no gate
   const double multiple = kMultiples[draws.below(std::size(kMultiples))];
   return choosePattern(next.gathers.size()).change([&](size_t i) {
     auto &[uses, gate, byCopyEngine] = next.gathers[i];
+    if (multiple == 0)
+      return change(gate, 0);
+    const uint32_t first = space.firstOf(uses.front());
+    const double durationNs = space.problem.ofGather(uses, next.chunked, byCopyEngine).totalNs();
     return change(gate,
-                  multiple > 0 ? gateBefore(space, uses, next.chunked, byCopyEngine, multiple) : 0);
+                  std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs)));
   });
 }
 

@@ -9,13 +9,11 @@
 using namespace fsdp::schedule;
 
 SearchSpace::SearchSpace(const Problem &problem)
-    : problem(problem), previousUse(problem.previousUses()), startNs(problem.reachedNs()) {
+    : problem(problem), previousUse(problem.previousUses()), startNs(problem.reachedNs()),
+      alwaysKept(keepByRule(problem)) {
   size_t numOperations = problem.operations.size();
-  alwaysKept.resize(problem.uses.size());
   for (uint32_t use = 0; use < problem.uses.size(); ++use) {
-    KeepRule rule = keepRuleOf(problem, use, previousUse[use]);
-    alwaysKept[use] = rule == KeepRule::Always;
-    if (rule == KeepRule::Free)
+    if (keepRuleOf(problem, use, previousUse[use]) == KeepRule::Free)
       mayKeep.push_back(use);
     if (fsdp::schedule::mayChunk(problem, use, previousUse[use]))
       mayChunk.push_back(use);
@@ -38,13 +36,6 @@ SearchSpace::SearchSpace(const Problem &problem)
 uint32_t SearchSpace::positionAt(double ns) const {
   auto after = std::upper_bound(startNs.begin(), startNs.end(), ns);
   return after == startNs.begin() ? 0 : uint32_t(after - startNs.begin() - 1);
-}
-
-int64_t SearchSpace::bytesOf(std::span<const uint32_t> uses) const {
-  int64_t bytes = 0;
-  for (uint32_t use : uses)
-    bytes += bytesOf(use);
-  return bytes;
 }
 
 MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept,

@@ -47,7 +47,6 @@ struct SearchSpace {
   }
   /// The last position that computation reaches by `ns` if it never waits.
   uint32_t positionAt(double ns) const;
-  int64_t bytesOf(std::span<const uint32_t> uses) const;
 };
 
 /// The most live bytes in each segment, for a choice of kept copies and chunks.

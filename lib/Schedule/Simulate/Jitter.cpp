@@ -42,16 +42,6 @@ double exponential(double x) {
   return std::ldexp(sum, int(power));
 }
 
-/// 1 - exp(x) for x of at most 0.
-double oneLessExponential(double x) {
-  if (x < -0.5)
-    return 1 - exponential(x);
-  double sum = 1;
-  for (int i = 16; i > 1; --i)
-    sum = 1 + sum * x / i;
-  return -x * sum;
-}
-
 double polynomial(double x, std::initializer_list<double> coefficients) {
   double sum = 0;
   for (double coefficient : coefficients)
@@ -82,8 +72,9 @@ double normalAbove(double probability) {
 /// The largest of `count` standard normal variables. The probability that it is below x is the
 /// probability that one variable is below x, to the power of `count`.
 double drawLargest(Draws &draws, uint32_t count) {
-  double logarithm = naturalLog(std::max(draws.fraction(), 0x1p-53)) / count;
-  return normalAbove(oneLessExponential(logarithm));
+  constexpr double kLeast = 0x1p-53;
+  double logarithm = naturalLog(std::max(draws.fraction(), kLeast)) / count;
+  return normalAbove(std::max(1 - exponential(logarithm), kLeast));
 }
 
 /// A log-normal distribution of mean 1.

@@ -41,8 +41,6 @@ public:
 
   Ticket launch(uint32_t index, CollectiveDuration duration, CollectiveWork work) {
     Ticket ticket = add(index, duration, work);
-    if (ticket.number > lanes[index].numEnded)
-      lanes[index].queuedNs += duration.totalNs();
     release(index, now);
     return ticket;
   }
@@ -104,23 +102,24 @@ public:
   /// are.
   double findEnd(Ticket ticket) const {
     const Lane &lane = lanes[ticket.lane];
-    double endNs = findEndOfNext(ticket.lane);
-    for (uint32_t i = lane.numEnded + 1; i <= ticket.number; ++i)
-      endNs += lane.collectives[i].duration.totalNs();
+    uint32_t next = lane.numEnded;
+    double endNs = now;
+    if (activity.isBusy(ticket.lane)) {
+      ++next;
+      endNs = lane.nextNs;
+      if (!activity.isMoving(ticket.lane))
+        endNs += lane.bytesNs * slowdownOfBytes(contention, activity, ticket.lane);
+    }
+    for (; next <= ticket.number; ++next)
+      endNs += lane.collectives[next].duration.totalNs();
     return endNs;
   }
 
-  /// The time at which all launched collectives of the lane will have ended, if nothing else is
-  /// launched; now for an idle lane. An estimate if lanes slow each other down.
+  /// The time at which all launched collectives of the lane will have ended, if the other lanes
+  /// stay as they are; now for an idle lane.
   double findEndOfLane(uint32_t index) const {
-    const uint32_t other = 1 - index;
-    if (lanes[index].isEmpty())
-      return now;
-    if (contention.lanes == 1 || !activity.isBusy(index) || !activity.isBusy(other))
-      return findEndOfNext(index) + lanes[index].queuedNs;
-    // Both lanes are busy for as long as the lane with less work.
-    double ownNs = findRemaining(index), otherNs = findRemaining(other);
-    return now + ownNs + (contention.lanes - 1) * std::min(ownNs, otherNs);
+    const Lane &lane = lanes[index];
+    return lane.isEmpty() ? now : findEnd({index, uint32_t(lane.collectives.size() - 1)});
   }
 
 private:
@@ -139,27 +138,8 @@ private:
     double nextNs = kNever;                 // end of the running collective or of its latency
     double bytesNs = 0;                     // of the running collective, after its latency
     double slowdown = 1;                    // of the bytes that move
-    double queuedNs = 0;                    // of the collectives behind the next one to end
     bool isEmpty() const { return numEnded == collectives.size(); }
   };
-
-  /// The end of the lane's next collective to end. An estimate if it has not begun.
-  double findEndOfNext(uint32_t index) const {
-    const Lane &lane = lanes[index];
-    if (!activity.isBusy(index))
-      return now + lane.collectives[lane.numEnded].duration.totalNs();
-    return activity.isMoving(index)
-               ? lane.nextNs
-               : lane.nextNs + lane.bytesNs * slowdownOfBytes(contention, activity, index);
-  }
-
-  /// The remaining duration of the lane's launched collectives if the other lanes were idle.
-  double findRemaining(uint32_t index) const {
-    const Lane &lane = lanes[index];
-    double nextNs = lane.nextNs - now;
-    return lane.queuedNs +
-           (activity.isMoving(index) ? nextNs / lane.slowdown : nextNs + lane.bytesNs);
-  }
 
   void setComputing(bool isComputing) {
     if (contention.computation == 1 || activity.isComputing == isComputing)
@@ -250,12 +230,7 @@ private:
     double endNs = lane.nextNs;
     Collective &ended = lane.collectives[lane.numEnded++];
     ended.interval.endNs = endNs;
-    const bool hasNext = lane.numEnded < lane.numReleased;
-    if (!hasNext)
-      lane.queuedNs = 0;
-    else if (index != Activity::kAcross)
-      lane.queuedNs -= lane.collectives[lane.numEnded].duration.totalNs();
-    if (hasNext && mayBegin(lane)) {
+    if (lane.numEnded < lane.numReleased && mayBegin(lane)) {
       begin(index, endNs);
     } else {
       lane.nextNs = kNever;
