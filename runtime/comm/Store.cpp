@@ -125,6 +125,8 @@ Status Store::meet() {
   } catch (const std::exception &exception) {
     error = firstLine(exception);
   }
+  const std::string rendezvous = " the rendezvous of " + std::to_string(implementation->worldSize) +
+                                 " ranks at " + implementation->place;
   std::vector<unsigned> missing;
   try {
     missing = implementation->ask(
@@ -137,15 +139,16 @@ Status Store::meet() {
         },
         kRendezvousGrace / 2);
   } catch (const std::exception &) {
-    return Status::error("rank 0 left the rendezvous of " +
-                         std::to_string(implementation->worldSize) + " ranks at " +
-                         implementation->place + " before all had come: " + error);
+    if (Clock::now() < implementation->deadline)
+      return Status::error("rank 0 left" + rendezvous + " before all had come: " + error);
+    // Rank 0 has waited as long and names the missing ranks.
+    return Status::error("some ranks did not come to" + rendezvous + " " +
+                         within(implementation->timeout));
   }
   if (missing.empty()) // the last rank came just now
     return {};
-  return Status::error(listRanks(missing) + " did not come to the rendezvous of " +
-                       std::to_string(implementation->worldSize) + " ranks at " +
-                       implementation->place + " " + within(implementation->timeout));
+  return Status::error(listRanks(missing) + " did not come to" + rendezvous + " " +
+                       within(implementation->timeout));
 }
 
 Status Store::set(const std::string &key, const std::string &value) {
