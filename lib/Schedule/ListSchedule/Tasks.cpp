@@ -5,8 +5,7 @@
 #include "Model/LiveBytes.h"
 
 #include <algorithm>
-#include <numeric>
-#include <span>
+#include <limits>
 #include <utility>
 
 using namespace fsdp::schedule;
