@@ -28,7 +28,7 @@ private:
   LeastMemory found;
   uint32_t position = 0;
   std::vector<uint32_t> pending;
-  int64_t held = 0; // copies, inputs of pending reductions, shards
+  int64_t held = tasks.changes[0]; // copies, inputs of pending reductions, shards
 };
 
 } // namespace
@@ -74,18 +74,25 @@ bool LeastMemoryWalk::advanceReductions() {
 }
 
 std::optional<LeastMemory> LeastMemoryWalk::run() {
-  found.bytes.reserve(problem.operations.size());
+  const uint32_t numOperations = problem.operations.size();
+  found.bytes.resize(numOperations);
   size_t next = 0;
-  for (; position < problem.operations.size(); ++position) {
-    held += tasks.changes[position];
+  while (position < numOperations) {
     for (; next < tasks.reductions.size() && tasks.reductions[next].ready == position; ++next)
       pending.push_back(next);
     if (!pending.empty() && !advanceReductions())
       return std::nullopt;
-    held += tasks.begins[position];
-    found.bytes.push_back(problem.operations[position].liveBytes + held);
-    if (!reach(found.bytes.back()))
-      return std::nullopt;
+    // Advance to the next position with a reduction that is pending or becomes ready.
+    uint32_t end = next < tasks.reductions.size() ? tasks.reductions[next].ready : numOperations;
+    if (!pending.empty())
+      end = position + 1;
+    while (position < end) {
+      held += tasks.begins[position];
+      found.bytes[position] = problem.operations[position].liveBytes + held;
+      if (!reach(found.bytes[position]))
+        return std::nullopt;
+      held += tasks.changes[++position];
+    }
   }
   return std::move(found);
 }

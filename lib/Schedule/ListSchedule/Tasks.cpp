@@ -5,8 +5,7 @@
 #include "Model/LiveBytes.h"
 
 #include <algorithm>
-#include <numeric>
-#include <span>
+#include <limits>
 #include <utility>
 
 using namespace fsdp::schedule;
@@ -164,10 +163,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   std::optional<LeastMemory> least = findLeastMemory(problem, tasks);
   if (!least)
     return std::nullopt;
-  const int64_t prefetchCapBytes =
-      std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
-  for (int64_t &bytes : least->bytes)
-    bytes = prefetchCapBytes - bytes;
-  tasks.room.reset(std::move(least->bytes));
+  tasks.room.reset(std::move(least->bytes),
+                   std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited)));
   return tasks;
 }

@@ -92,7 +92,9 @@ private:
 
   void gatherAgain(uint32_t use);
   void keep(uint32_t use);
-  bool fits(uint32_t use) const;
+  bool fits(const Buffer &buffer) const {
+    return MemoryProfile(space, next.kept, next.chunked).fits(buffer);
+  }
   void gatherWhole(uint32_t use);
   bool gatherFromChunks(uint32_t use);
 

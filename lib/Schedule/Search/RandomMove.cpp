@@ -28,8 +28,7 @@ void RandomMove::gatherWhole(uint32_t use) {
 
 /// Gathers the use from chunks if its group has chunks and the chunk fits into memory.
 bool RandomMove::gatherFromChunks(uint32_t use) {
-  if (!space.problem.groupOfUse(use).chunk ||
-      !MemoryProfile(space, next.kept, next.chunked).fits(space.chunkOf(use)))
+  if (!space.problem.groupOfUse(use).chunk || !fits(space.chunkOf(use)))
     return false;
   next.chunked.resize(space.problem.uses.size());
   next.chunked[use] = 1;
@@ -42,10 +41,6 @@ void RandomMove::keep(uint32_t use) {
   for (Decisions::Gathers &bucket : next.gathers)
     std::erase(bucket.uses, use);
   std::erase_if(next.gathers, [](const Decisions::Gathers &bucket) { return bucket.uses.empty(); });
-}
-
-bool RandomMove::fits(uint32_t use) const {
-  return MemoryProfile(space, next.kept, next.chunked).fits(space.keptCopy(use));
 }
 
 RandomMove::Pattern RandomMove::choosePattern(size_t count) {
@@ -109,13 +104,13 @@ bool RandomMove::moveKeeps() {
     if (draws.fraction() < .7)
       for (int i = 0; i < kReplacements; ++i) {
         uint32_t other = candidates[draws.below(candidates.size())];
-        if (other != use && !next.kept[other] && fits(other))
+        if (other != use && !next.kept[other] && fits(space.keptCopy(other)))
           keep(other);
       }
     return true;
   }
   constexpr int kEvictions = 2;
-  for (int i = 0; i < kEvictions && !fits(use); ++i) {
+  for (int i = 0; i < kEvictions && !fits(space.keptCopy(use)); ++i) {
     std::vector<uint32_t> kept;
     std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(kept),
                  [&](uint32_t other) { return next.kept[other]; });
@@ -123,7 +118,7 @@ bool RandomMove::moveKeeps() {
       return false;
     gatherAgain(kept[draws.below(kept.size())]);
   }
-  if (!fits(use))
+  if (!fits(space.keptCopy(use)))
     return false;
   keep(use);
   return true;
