@@ -24,7 +24,7 @@ struct Writers : testing::Test {
   Plan plan = makeTwoLayersPlan();
   ScheduleView view = makeTwoLayersView(problem, plan);
   Explanation explanation = explain(problem, plan, view);
-  LowerBound bound = {75, BoundKind::Path, {}, {}, {}, {}};
+  LowerBound bound = {75, BoundKind::Path, {}, {}};
 
   std::string write(auto function) {
     std::string text;
