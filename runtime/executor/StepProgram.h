@@ -137,11 +137,11 @@ private:
   std::vector<at::Tensor> tensors; // the plan's values; undefined ones stay undefined
   std::vector<OperatorCall> calls, views;
   std::vector<Copy> copies;
-  std::vector<std::vector<Copy>> chunks;             // what each FSDP_CHUNK copies
-  std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to
-  std::vector<ShardNorm> shardNorms;                 // of each FSDP_SHARD_NORM
-  size_t numSegments = 0;                            // the runtime's updates
-  size_t numLaunches = 0;                            // the runtime's launches
+  std::vector<std::vector<Copy>> chunks;          // what each FSDP_CHUNK copies
+  std::vector<std::pair<size_t, size_t>> updates; // of each FSDP_UPDATE: the runtime's from, to
+  std::vector<ShardNorm> shardNorms;              // of each FSDP_SHARD_NORM
+  size_t numSegments = 0;                         // the runtime's updates
+  size_t numLaunches = 0;                         // the runtime's launches
   uint32_t numShardNorms = 0;
   std::vector<Instruction> instructions;             // of a step
   std::atomic<uint32_t> current{0};                  // running entry, for messages

@@ -23,7 +23,7 @@ struct TrainOptions {
   std::string collectives;            // library that runs them; "": the communicator does
   std::string device = "cpu";         // or "cuda"
   std::string communicator; // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
-  unsigned fakeRanks = 0; // of a fake communicator
+  unsigned fakeRanks = 0;   // of a fake communicator
   double fakeLatencyUs = 0;
   double fakeGbPerSec = 0;         // 0: only the copies take time
   std::optional<unsigned> lossLag; // steps; default: by the device
@@ -58,10 +58,10 @@ struct TrainOptions {
   double learningRate = 0; // the peak
   double minimumLearningRate = 0;
   int64_t warmupSteps = 0;
-  std::optional<int64_t> decaySteps;  // of wsd; default: a fifth of the steps
+  std::optional<int64_t> decaySteps;                 // of wsd; default: a fifth of the steps
   std::optional<double> clipGradNorm, clipGradValue; // default: the plan's
-  double stopOutliers = 0;            // standard deviations; 0: no check
-  double skipOutliers = 0;            // likewise; at most one of both is set
+  double stopOutliers = 0;                           // standard deviations; 0: no check
+  double skipOutliers = 0;                           // likewise; at most one of both is set
   bool findNan = false;
   std::string operatorReport; // "": none
   uint64_t seed = 0;

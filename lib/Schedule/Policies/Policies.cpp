@@ -97,8 +97,7 @@ static std::vector<uint8_t> keepForFree(const Problem &problem) {
 
 Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) {
   if (policy == Policy::Fsdp2) {
-    Decisions decisions =
-        decideSingly(problem, keepByRule(problem), findFsdp2Launches(problem));
+    Decisions decisions = decideSingly(problem, keepByRule(problem), findFsdp2Launches(problem));
     decisions.gathersGoFirst = true;
     decisions.shareLane = problem.onGpus;
     return decisions;

@@ -42,8 +42,8 @@ struct OptimizerUpdateArguments {
   void *gathered;
   fsdp_dtype gatheredDtype;
   const OptimizerScalars *scalars; // of the step
-  const float *clipFactor; // multiplies the gradients, in fp32; null: 1
-  float sign = 1;          // likewise; -1 maximizes
+  const float *clipFactor;         // multiplies the gradients, in fp32; null: 1
+  float sign = 1;                  // likewise; -1 maximizes
   /// Elements of the gradients are clipped to [-clipValue, clipValue], a NaN is not. A number of
   /// the parameters' dtype.
   float clipValue = std::numeric_limits<float>::infinity();
