@@ -96,11 +96,11 @@
 // SEARCH: meshes.yaml:{{[0-9]+}}:{{[0-9]+}}: error: schedules are searched for where all groups are sharded or none, but the mesh of group @layers.1 has one shard; use schedule=fsdp2, or leave out the mesh of groups
 // Launches of several groups are of one mesh; reductions go on where there are replicas.
 // SEARCHED-NOT: over ["shard"] {{.*}} coalesced
-// SEARCHED: %[[R0:.+]] = fsdp.reduce_scatter.start @layers.0({{.*}}) over ["shard"] avg bwd on reduce :
+// SEARCHED: %[[R0:.+]] = fsdp.reduce_scatter.start @layers.0({{.*}}) over ["shard"] avg bwd on {{gather|reduce}} :
 // SEARCHED-NEXT: fsdp.all_reduce.start %[[R0]] over ["replicate"] avg bwd on replicate
 // SEARCHED-NOT: over ["shard"] {{.*}} coalesced
-// SEARCHED: fsdp.reduce_scatter.start @layers.1({{.*}}) over ["dp"] avg bwd on reduce :
-// SEARCHED-NEXT: fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on reduce coalesced :
+// SEARCHED: fsdp.reduce_scatter.start @layers.1({{.*}}) over ["dp"] avg bwd on {{gather|reduce}} :
+// SEARCHED-NEXT: fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on {{gather|reduce}} coalesced :
 
 // PREDICTED: "launches": [
 // PREDICTED: "kind": "all_reduce",
