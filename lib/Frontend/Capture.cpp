@@ -10,7 +10,7 @@
 #include "StepBuilder.h"
 #include "TorchErrors.h"
 #include "Weights.h"
-#include "fsdp/Operators/Operators.h"
+#include "fsdp/Frontend/Operators.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"

@@ -8,7 +8,7 @@
 
 #include "Overrides.h"
 
-#include "fsdp/Operators/Operators.h"
+#include "fsdp/Frontend/Operators.h"
 
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/_ctc_loss.h>

@@ -60,6 +60,7 @@ MetaKernels::MetaKernels(Target target) {
   }
   addElementwise(target);
   addRandom();
+  addSpecialized();
   addReductions();
   addLosses(target);
   addNormalization(target);
@@ -211,7 +212,8 @@ void MetaKernels::addRandom() {
       });
 }
 
-void MetaKernels::addReductions() {
+/// Of steps that are specialized to their batches (tools/python/fsdpc/specialization.py).
+void MetaKernels::addSpecialized() {
   add(
       "_functional_assert_async.msg",
       +[](const Tensor &, c10::string_view, const Tensor &after) { return at::empty_like(after); });
@@ -220,6 +222,9 @@ void MetaKernels::addReductions() {
         TORCH_CHECK_NOT_IMPLEMENTED(size, "the number of its results is not given");
         return at::empty({size->expect_int()}, repeats.options());
       });
+}
+
+void MetaKernels::addReductions() {
   auto whole = +[](const Tensor &x) { return at::empty({}, x.options()); };
   add("max", whole);
   add("min", whole);

@@ -30,6 +30,7 @@ private:
 
   void addElementwise(Target target);
   void addRandom();
+  void addSpecialized();
   void addReductions();
   void addLosses(Target target);
   void addNormalization(Target target);

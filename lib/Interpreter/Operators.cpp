@@ -3,8 +3,8 @@
 #include "Operators.h"
 
 #include "Arguments.h"
+#include "fsdp/Frontend/Operators.h"
 #include "fsdp/IR/TensorLayout.h"
-#include "fsdp/Operators/Operators.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>

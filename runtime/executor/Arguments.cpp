@@ -1,7 +1,7 @@
 //===- Arguments.cpp - From a plan's arguments to torch's ------------------===//
 
 #include "executor/Arguments.h"
-#include "fsdp/Operators/Operators.h"
+#include "fsdp/Frontend/Operators.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/List.h>

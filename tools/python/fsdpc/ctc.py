@@ -1,5 +1,5 @@
-"""Targets of ctc_loss that a mask selects, as the models of transformers take them: their number is known at run time
-alone."""
+"""What torch.export needs for ctc_loss: a rule of shapes, lengths that are tensors, and targets of a fixed number. The models
+of transformers select targets by a mask, whose number is known at run time alone."""
 
 import torch
 from torch.fx import map_arg
@@ -7,6 +7,18 @@ from torch.fx import map_arg
 aten = torch.ops.aten
 #: Of one tensor, with its values.
 _CASTS = (aten.to.dtype, aten.to.device, aten.to.dtype_layout, aten._to_copy.default)
+
+
+def shapes_of_losses(mode, operator, log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    """torch has no rule, since the shape of the second result depends on the lengths. Only the derivative reads it."""
+    with mode:
+        return log_probs.new_empty(log_probs.shape[1]), log_probs.new_empty(0)
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, *arguments, **options):
+    """torch would put lengths that are numbers into a tensor that has no values while it exports."""
+    input_lengths, target_lengths = map(torch.as_tensor, (input_lengths, target_lengths))
+    return aten.ctc_loss(log_probs, targets, input_lengths, target_lengths, *arguments, **options)
 
 
 def _without_casts(node):

@@ -14,6 +14,7 @@ from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
 from . import checks, ctc, effects, functions, operators, reads, specialization, state, vectorized
+from .effects import replaced
 from .errors import ExportError, note
 
 
@@ -38,38 +39,25 @@ def _grouped_product(mode, operator, left, right, offs=None, bias=None, out_dtyp
         return _create_grouped_mm_output_tensor(left, right, offs, out_dtype)
 
 
-def _ctc_losses(mode, operator, log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
-    """torch has no rule, since the shape of the second result depends on the lengths. Only the derivative reads it."""
-    with mode:
-        return log_probs.new_empty(log_probs.shape[1]), log_probs.new_empty(0)
-
-
 #: Rules of shapes of operators, in the place of torch's.
 _RULES_OF_SHAPES = {
     torch.ops.aten._grouped_mm.default: _grouped_product,
-    torch.ops.aten._ctc_loss.Tensor: _ctc_losses,
+    torch.ops.aten._ctc_loss.Tensor: ctc.shapes_of_losses,
 }
-
-
-def _ctc_loss(log_probs, targets, input_lengths, target_lengths, *arguments, **options):
-    """torch would put lengths that are numbers into a tensor that has no values while it exports."""
-    input_lengths, target_lengths = map(torch.as_tensor, (input_lengths, target_lengths))
-    return torch.ops.aten.ctc_loss(log_probs, targets, input_lengths, target_lengths, *arguments, **options)
 
 
 @contextlib.contextmanager
 def rules_of_shapes():
     """In this context torch exports operators for which it has no rule, or one that refuses what training computes."""
-    rules, ctc_loss = fake_impls.op_implementations_dict, torch.ctc_loss
+    rules = fake_impls.op_implementations_dict
     before = dict(rules)
     rules.update(_RULES_OF_SHAPES)
-    torch.ctc_loss = _ctc_loss
     try:
-        yield
+        with replaced(torch, "ctc_loss", ctc.ctc_loss):
+            yield
     finally:
         rules.clear()
         rules.update(before)
-        torch.ctc_loss = ctc_loss
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_OPERATORS_OPERATORS_H
-#define FSDP_OPERATORS_OPERATORS_H
+#ifndef FSDP_FRONTEND_OPERATORS_H
+#define FSDP_FRONTEND_OPERATORS_H
 
 #include <ATen/core/Tensor.h>
 
@@ -35,4 +35,4 @@ at::Tensor callCtcLossBackward(const at::Tensor &gradient, const CtcArguments &a
 
 } // namespace fsdp
 
-#endif // FSDP_OPERATORS_OPERATORS_H
+#endif // FSDP_FRONTEND_OPERATORS_H

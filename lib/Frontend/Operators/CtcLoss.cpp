@@ -1,6 +1,6 @@
 //===- CtcLoss.cpp - The CTC loss with results of fixed shapes ------------===//
 
-#include "fsdp/Operators/Operators.h"
+#include "fsdp/Frontend/Operators.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_ctc_loss.h>
