@@ -2,6 +2,8 @@
 
 #include "train/Evaluation.h"
 
+#include "train/StopSignals.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -92,6 +94,7 @@ Status Evaluation::openData(Shape &shape, std::vector<std::string> paths) {
 
 Status Evaluation::makeExecutors(std::byte *arena, std::byte *hostArena) {
   losses.resize(communicator.size());
+  signals.resize(communicator.size());
   for (Shape &shape : shapes)
     if (Status status = shape.runner->makeExecutor(arena, {.kernels = options.kernels,
                                                            .graph = options.graph,
@@ -102,8 +105,17 @@ Status Evaluation::makeExecutors(std::byte *arena, std::byte *hostArena) {
   return {};
 }
 
+Status Evaluation::exchangeSignals() {
+  const uint32_t own = StopSignals::requested() ? 1 : 0;
+  Status status = communicator.allGather(kControlLane, &own, signals.data(), sizeof(own));
+  stopped = status.ok() && std::ranges::count(signals, 0u) != std::ssize(signals);
+  return status;
+}
+
 Status Evaluation::issueAll(Shape &shape, double &lossSum) {
   for (int64_t step = 0; step < shape.steps; ++step) {
+    if (Status status = exchangeSignals(); !status.ok() || stopped)
+      return status;
     Result<std::optional<StepResults>> results =
         shape.runner->issue(step, {.step = step + 1, .learningRate = 0, .seed = options.seed});
     if (!results.ok())
@@ -133,7 +145,7 @@ Outcome Evaluation::run(int64_t step, const Watchdog::Report &told, EvaluationRe
   record.samples = 0;
   record.isOfTokens = true;
   for (Shape &shape : shapes) {
-    if (Status status = run(shape, told, lossSum); !status.ok())
+    if (Status status = run(shape, told, lossSum); !status.ok() || stopped)
       return {status, false};
     steps += shape.steps;
     record.samples += shape.steps * shape.runner->samplesPerStep();

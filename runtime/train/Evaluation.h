@@ -34,8 +34,10 @@ public:
 
   /// Computes the mean loss of all steps on all ranks, after `step` updates. No step of the run's
   /// executor may be in flight, and it must resume() afterwards. `told` is called for a step that
-  /// fails or hangs.
+  /// fails or hangs. A signal to any rank ends the evaluation on all of them after the current
+  /// step: then isStopped(), and `record` has no loss.
   Outcome run(int64_t step, const Watchdog::Report &told, EvaluationRecord &record);
+  bool isStopped() const { return stopped; }
 
 private:
   struct Shape {
@@ -49,12 +51,16 @@ private:
   Status openData(Shape &shape, std::vector<std::string> paths);
   Status run(Shape &shape, const Watchdog::Report &told, double &lossSum);
   Status issueAll(Shape &shape, double &lossSum);
+  /// Sets `stopped` if any rank has received a signal.
+  Status exchangeSignals();
 
   const std::vector<PlanView> plans; // by shape
   const TrainOptions &options;
   Communicator &communicator;
   std::vector<Shape> shapes;
-  std::vector<double> losses; // for each rank, the mean over its steps
+  std::vector<double> losses;    // for each rank, the mean over its steps
+  std::vector<uint32_t> signals; // for each rank, 1: it has received a signal
+  bool stopped = false;
 };
 
 } // namespace fsdp::rt

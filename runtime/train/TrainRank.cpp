@@ -328,6 +328,12 @@ Outcome RankRun::evaluate() {
     return outcome;
   training.resume();
   lastResults = Clock::now();
+  if (evaluation->isStopped()) {
+    stopped = issued < figures.steps;
+    if (console)
+      console->note("a signal stopped the evaluation after step " + std::to_string(issued));
+    return {};
+  }
   if (!console)
     return {};
   console->evaluation(record);
@@ -360,7 +366,7 @@ Outcome RankRun::loop() {
       continue;
     if (Outcome outcome = drain(); !outcome.status.ok())
       return outcome;
-    if (evaluates)
+    if (evaluates && !stopped)
       if (Outcome outcome = evaluate(); !outcome.status.ok())
         return outcome;
     if (saves)

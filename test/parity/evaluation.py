@@ -7,8 +7,10 @@ and without gradients, and reads the batches that each rank has read.
 
 import json
 import math
+import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import unittest
@@ -162,6 +164,36 @@ class Evaluation(unittest.TestCase):
                 lines = map(json.loads, log.read_text().splitlines())
                 self.assertEqual([line["loss_hex"] for line in lines if "eval_loss" in line],
                                  [line["loss_hex"] for line in expected])  # fmt: skip
+
+    def test_a_signal(self):
+        """It ends an evaluation on all ranks, and the run saves at once."""
+        workspace, binary = self.build(LLAMA, "dp=2")
+        many, fifo, run, last = (workspace.folder / name for name in ("many.safetensors", "fifo", "run", "last.safetensors"))
+        data = safetensors_io.load(workspace.data)
+        safetensors_io.save(many, {key: torch.cat([rows] * 200) for key, rows in data.items()})
+        common = ["--data", workspace.data, "--eval-data", many]
+        stopping = ["--checkpoint-dir", run, "--save-on-exit"]
+        for steps, message, saves in ((STEPS, "stopped by a signal", stopping),
+                                      (EVERY, "done", ["--save", last])):  # fmt: skip
+            with self.subTest(steps=steps):
+                os.mkfifo(fifo)
+                processes = harness.start_ranks(binary, 2, [
+                    *common, *saves, "--init", workspace.weights, "--steps", steps,
+                    "--eval-every", EVERY, "--log", fifo])  # fmt: skip
+                with open(fifo) as lines:
+                    for step in range(EVERY):
+                        self.assertEqual(json.loads(lines.readline())["step"], step + 1)
+                    processes[1].send_signal(signal.SIGTERM)
+                    self.assertFalse([line for line in lines if "eval_loss" in line])
+                ended = harness.finish(processes)
+                self.assertEqual([status for status, _ in ended], [0, 0], ended)
+                self.assertIn(f"a signal stopped the evaluation after step {EVERY}", ended[0][1])
+                self.assertIn(message, ended[0][1])
+                fifo.unlink()
+        self.assertEqual([path.name for path in run.iterdir()], [f"step-{EVERY:09}"])
+        self.assertTrue(last.exists())
+        resumed = harness.run([binary, "--ranks", 2, *common, "--eval-steps", 1, "--resume", run]).stdout
+        self.assertIn(f"evaluation after step {STEPS}", resumed)
 
     def test_what_an_evaluation_does_not_do(self):
         """Regions whose operators its forward does not call, and values of the optimizer."""
