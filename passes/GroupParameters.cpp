@@ -206,14 +206,12 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   const llvm::StringMap<llvm::SetVector<StringRef>> users = findUsers(step);
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
-    named.names.push_back(param.getSymName().str());
+    for (StringRef name : param.getNames())
+      named.names.push_back(name.str());
     named.isFrozen = param.getFrozen();
     for (StringRef user : users.lookup(param.getSymName()))
       named.users.push_back(user.str());
     named.shape = cast<RankedTensorType>(param.getType()).getShape().vec();
-    if (ArrayAttr aliases = param.getAliasesAttr())
-      for (auto alias : aliases.getAsRange<StringAttr>())
-        named.names.push_back(alias.str());
   }
   llvm::SmallSetVector<StringAttr, 32> paths;
   for (auto call : step.getBody().getOps<aten::CallOp>())

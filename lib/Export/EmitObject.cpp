@@ -19,7 +19,7 @@ using fsdp::PlanTables;
 
 // The object contains the tables' bytes as they are in memory: host and target have the same ABI.
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
-              sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
+              sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 16 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 44 && sizeof(fsdp_group) == 176 &&
               sizeof(fsdp_optimizer) == 120 && sizeof(fsdp_communicator) == 24 &&

@@ -128,6 +128,15 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   return lowerParameters(info);
 }
 
+/// The aliases' place in the plan's integers, and their number.
+static std::pair<uint32_t, uint32_t> addAliases(PlanBuilder &builder, ArrayAttr aliases) {
+  SmallVector<int64_t> strings;
+  if (aliases)
+    for (StringRef alias : aliases.getAsValueRange<StringAttr>())
+      strings.push_back(builder.addString(alias));
+  return {builder.addIntegers(strings), static_cast<uint32_t>(strings.size())};
+}
+
 LogicalResult Lowering::lowerParameters(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
   GroupOp op = info.op;
@@ -141,12 +150,8 @@ LogicalResult Lowering::lowerParameters(const GroupInfo &info) {
     parameter.num_dims = type.getRank();
     parameter.first_size = builder.addIntegers(type.getShape());
     parameter.shard_dim = op.getShardDim(i);
-    SmallVector<int64_t> aliases;
-    if (param.getAliases())
-      for (auto alias : param.getAliases()->getAsRange<StringAttr>())
-        aliases.push_back(builder.addString(alias));
-    parameter.first_alias = builder.addIntegers(aliases);
-    parameter.num_aliases = aliases.size();
+    std::tie(parameter.first_alias, parameter.num_aliases) =
+        addAliases(builder, param.getAliasesAttr());
     parameter.first_piece = tables.pieces.size();
     for (const plan::Piece &piece : info.layout.parameters[i].pieces) {
       fsdp_piece &lowered = tables.pieces.emplace_back();
@@ -171,7 +176,9 @@ LogicalResult Lowering::lowerBuffer(BufferOp buffer) {
                                    << type.getElementType() << ", which plans cannot hold";
   uint32_t value = builder.addValue(type, *offset, buffer.getSymName());
   bufferValue[buffer.getSymNameAttr()] = value;
-  builder.tables.buffers.push_back({builder.addString(buffer.getSymName()), value});
+  auto [firstAlias, numAliases] = addAliases(builder, buffer.getAliasesAttr());
+  builder.tables.buffers.push_back(
+      {builder.addString(buffer.getSymName()), value, firstAlias, numAliases});
   if (buffer.getInit() && !builder.addConstant(value, *buffer.getInit()))
     return buffer.emitOpError("@") << buffer.getSymName() << " has an init that holds no data";
   return success();

@@ -61,6 +61,10 @@ private:
   ArrayRef<int64_t> integers(uint32_t first, uint32_t count) const {
     return ArrayRef(plan.integers + first, count);
   }
+  void printAliases(uint32_t first, uint32_t count) {
+    for (int64_t alias : integers(first, count))
+      os << " alias " << string(alias);
+  }
   void printList(ArrayRef<int64_t> numbers) {
     os << '[';
     interleaveComma(numbers, os);
@@ -149,8 +153,7 @@ void Printer::printGroup(const fsdp_group &group) {
     printList(integers(parameter.first_size, parameter.num_dims));
     if (parameter.shard_dim)
       os << " cut on dimension " << parameter.shard_dim;
-    for (int64_t alias : integers(parameter.first_alias, parameter.num_aliases))
-      os << " alias " << string(alias);
+    printAliases(parameter.first_alias, parameter.num_aliases);
     if (parameter.optimizer)
       os << " optimizer group " << parameter.optimizer;
     for (const fsdp_piece &piece :
@@ -420,6 +423,7 @@ void Printer::printAll() {
   for (const fsdp_buffer &buffer : ArrayRef(plan.buffers, plan.num_buffers)) {
     os << "buffer ";
     printValue(buffer.value);
+    printAliases(buffer.first_alias, buffer.num_aliases);
     os << '\n';
   }
   for (const fsdp_constant &constant : ArrayRef(plan.constants, plan.num_constants)) {

@@ -102,6 +102,8 @@ public:
   }
 
   at::Tensor run() {
+    // An evaluation, too, needs autograd for the derivatives in its forward.
+    at::AutoGradMode mode(at::GradMode::is_enabled() || hasDerivatives(graph()));
     at::Tensor loss = interpreter.run(graph(), std::move(values)).at(0).toTensor();
     return interpreter.addChecks(loss);
   }
@@ -129,6 +131,8 @@ private:
   /// Marks buffers whose record has several views in the file. Refuses such parameters.
   void noteSharedMemory();
 
+  /// The first name of the tensor that has this name.
+  const std::string &getFirstName(const std::string &name) const;
   /// A tensor of the file. Names with a common record get the same tensor if they have the same
   /// view of it.
   at::Tensor getTensor(const std::string &name, bool withValues);
@@ -185,16 +189,26 @@ at::Tensor ExportedModel::readTensor(const schema::PayloadMeta &entry, const std
       at::TensorOptions(dtype));
 }
 
+const std::string &ExportedModel::getFirstName(const std::string &name) const {
+  auto alias = aliases.find(name);
+  return alias == aliases.end() ? name : alias->second;
+}
+
 at::Tensor ExportedModel::getTensor(const std::string &name, bool withValues) {
-  // Non-persistent buffers are stored among the constants.
-  auto find = [&](const schema::PayloadConfig &among) -> const schema::PayloadMeta * {
-    auto found = among.get_config().find(name);
+  const std::string &firstName = getFirstName(name);
+  // Non-persistent buffers are stored among the constants, also if the state_dict has them under
+  // another name.
+  auto find = [](const schema::PayloadConfig &among,
+                 const std::string &key) -> const schema::PayloadMeta * {
+    auto found = among.get_config().find(key);
     return found == among.get_config().end() ? nullptr : &found->second;
   };
-  const schema::PayloadMeta *entry = find(weights);
+  const schema::PayloadMeta *entry = find(weights, name);
+  if (!entry)
+    entry = find(weights, firstName);
   std::string folder(archive::WEIGHTS_DIR);
   if (!entry) {
-    entry = find(constants);
+    entry = find(constants, name);
     folder = archive::CONSTANTS_DIR;
   }
   if (!entry || !entry->get_tensor_meta())
@@ -202,9 +216,7 @@ at::Tensor ExportedModel::getTensor(const std::string &name, bool withValues) {
   if (entry->get_use_pickle())
     throw CaptureError("'" + name + "' is pickled, which only Python reads");
   // A tensor of several names is stored once. A meta tensor is not stored.
-  auto alias = aliases.find(name);
-  std::string stored = alias == aliases.end() ? name : alias->second;
-  std::string record = folder + (isOnMeta(*entry) ? stored : entry->get_path_name());
+  std::string record = folder + (isOnMeta(*entry) ? firstName : entry->get_path_name());
   recordOfTensor[name] = record;
   const schema::TensorMeta &meta = *entry->get_tensor_meta();
   View view(convertSize(meta.get_storage_offset()), convertSizes(meta.get_sizes()),
@@ -232,7 +244,8 @@ void ExportedModel::addBuffer(const std::string &name, const std::string &argume
   at::Tensor tensor = getTensor(name, needsValues || !isPersistent);
   if (isPersistent && weights.get_config().count(name))
     model.hasWeights |= !isOnMeta(weights.get_config().at(name));
-  bool isTransient = !isPersistent && !tensor.is_meta();
+  const bool isInStateDict = weights.get_config().count(getFirstName(name)) != 0;
+  bool isTransient = !isPersistent && (isInStateDict || !tensor.is_meta());
   if (!isPersistent && !isTransient)
     model.notes.push_back("buffer '" + name +
                           "' is not persistent, but the file has no values for it (it was saved on "

@@ -70,8 +70,7 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
     if (isParameter && first.isFrozen == tensor.requires_grad())
       throw CaptureError(what + " shares its memory with '" + first.name +
                          "', of which only one requires a gradient");
-    first.aliases.push_back(tensorName);
-    first.isTransient &= isTransient;
+    addName(first, tensorName, isTransient);
     return first.wrapper;
   }
   auto [other, isAlone] = tensorOfStorage.try_emplace(storage, tensors.size());
@@ -90,6 +89,17 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
                                 tensorName, tensor.requires_grad());
   tensors.push_back(std::move(entry));
   return tensors.back().wrapper;
+}
+
+void Model::addName(ModelTensor &tensor, const std::string &tensorName, bool isTransient) {
+  if (isTransient)
+    return; // no file has this name
+  if (!tensor.isTransient) {
+    tensor.aliases.push_back(tensorName);
+    return;
+  }
+  tensor.isTransient = false;
+  tensor.name = recorder.graph.values[tensor.value].name = tensorName;
 }
 
 at::Tensor Model::addConstant(const std::string &constantName, const at::Tensor &data) {

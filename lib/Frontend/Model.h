@@ -23,8 +23,9 @@ enum class TensorRole { Parameter, Buffer, TransientBuffer };
 
 /// A parameter or buffer.
 struct ModelTensor {
-  std::string name;                 // the first of its qualified names
-  std::vector<std::string> aliases; // the others
+  std::string name;                 // the first of its qualified names; if some are in the
+                                    // state_dict, the first of those
+  std::vector<std::string> aliases; // the others in the state_dict
   bool isParameter = false;
   bool isFrozen = false;    // a parameter without a gradient
   bool isTransient = false; // a buffer outside of the model's state_dict, with values
@@ -81,6 +82,9 @@ public:
   std::function<at::Tensor()> forward;
 
 private:
+  /// Adds another name of the same tensor.
+  void addName(ModelTensor &tensor, const std::string &tensorName, bool isTransient);
+
   /// Storage, offset, sizes, strides.
   using Identity = std::tuple<const void *, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
   static Identity identify(const at::Tensor &tensor);

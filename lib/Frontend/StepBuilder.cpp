@@ -110,14 +110,14 @@ void StepBuilder::declareTensors() {
         continue;
       auto type = RankedTensorType::get(tensor.data.sizes(),
                                         convertDtype(tensor.data.scalar_type(), context));
-      if (!isParameter) {
-        ElementsAttr init = tensor.isTransient ? makeLiteral(tensor.data) : ElementsAttr();
-        BufferOp::create(builder, tensor.name, type, init, /*offset=*/IntegerAttr());
-        continue;
-      }
       ArrayAttr aliases;
       if (!tensor.aliases.empty())
         aliases = builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(tensor.aliases));
+      if (!isParameter) {
+        ElementsAttr init = tensor.isTransient ? makeLiteral(tensor.data) : ElementsAttr();
+        BufferOp::create(builder, tensor.name, type, aliases, init, /*offset=*/IntegerAttr());
+        continue;
+      }
       ParamOp::create(builder, tensor.name, type, aliases, tensor.isFrozen);
     }
 }

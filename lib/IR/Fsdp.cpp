@@ -28,6 +28,13 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+SmallVector<StringRef> ParamOp::getNames() {
+  SmallVector<StringRef> names = {getSymName()};
+  if (getAliases())
+    llvm::append_range(names, getAliases()->getAsValueRange<StringAttr>());
+  return names;
+}
+
 LogicalResult BufferOp::verify() {
   if (getInit() && getInit()->getShapedType() != getType())
     return emitOpError("buffer @")

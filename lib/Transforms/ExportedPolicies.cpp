@@ -42,10 +42,9 @@ llvm::Error ExportedPolicies::check(const ParamGroup &group) {
   MixedPrecisionOp ofGroup = find(group.modules);
   for (unsigned index : group.params) {
     ParamOp param = step.params[index];
-    SmallVector<const Module *> holders = {&tree.addHolder(param.getSymName())};
-    if (ArrayAttr aliases = param.getAliasesAttr())
-      for (StringRef alias : aliases.getAsValueRange<StringAttr>())
-        holders.push_back(&tree.addHolder(alias));
+    SmallVector<const Module *> holders;
+    for (StringRef name : param.getNames())
+      holders.push_back(&tree.addHolder(name));
     auto own = llvm::find_if(policies, [&](const Policy &policy) {
       return llvm::any_of(holders, [&](const Module *module) { return policy.holds(*module); });
     });

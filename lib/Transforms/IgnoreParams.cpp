@@ -32,12 +32,10 @@ static llvm::Error ignore(ParamOp param, const ShardingConfig &config, ConfigPla
         "is trained: each rank would update its copy with the gradient of its own batch, which "
         "FSDP2 leaves to be reduced by hand; freeze it (requires_grad_(False)), or do not "
         "ignore it");
-  if (param.getAliases())
-    return fail("is shared by several modules; only one name can be kept. Do not ignore it");
   leaveOptimizerGroups(param);
   OpBuilder builder(param);
   BufferOp::create(builder, param.getLoc(), param.getSymNameAttr(), param.getTypeAttr(),
-                   /*init=*/nullptr, /*offset=*/nullptr);
+                   param.getAliasesAttr(), /*init=*/nullptr, /*offset=*/nullptr);
   param.erase();
   return llvm::Error::success();
 }
@@ -56,10 +54,11 @@ llvm::Error fsdp::ignoreParams(Step &step, const ShardingConfig &config) {
       return fail(llvm::toString(pattern.takeError()));
     bool hasMatched = false;
     for (ParamOp &param : params) {
-      if (!param || !pattern->match(param.getSymName()))
+      auto matches = [&](StringRef each) { return pattern->match(each); };
+      if (!param || llvm::none_of(param.getNames(), matches))
         continue;
       hasMatched = true;
-      ignored.push_back(param.getSymName().str());
+      llvm::append_range(ignored, param.getNames());
       if (llvm::Error error = ignore(param, config, name.place))
         return error;
       param = {};

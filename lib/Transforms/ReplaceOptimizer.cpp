@@ -92,9 +92,7 @@ llvm::Expected<SmallVector<Attribute>> Replacement::takeParams(const OptimizerRu
   SmallVector<bool> hasMatched(patterns.size(), false);
   SmallVector<Attribute> members;
   for (ParamOp param : step.params) {
-    SmallVector<StringRef> names = {param.getSymName()};
-    if (ArrayAttr aliases = param.getAliasesAttr())
-      llvm::append_range(names, aliases.getAsValueRange<StringAttr>());
+    SmallVector<StringRef> names = param.getNames();
     bool isNamed = patterns.empty();
     for (auto [pattern, matched] : llvm::zip_equal(patterns, hasMatched))
       if (llvm::any_of(names, [&](StringRef name) { return pattern.match(name); }))

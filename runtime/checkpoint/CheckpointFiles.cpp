@@ -80,7 +80,7 @@ private:
 static void addCommon(const PlanView &plan, Files &files) {
   for (const fsdp_parameter &parameter : plan.parameters()) {
     if (plan.numElements(parameter) == 0)
-      for (const std::string &name : parameterNames(plan, parameter))
+      for (const std::string &name : namesOf(plan, parameter))
         files.addEmpty(name, parameter.dtype, plan.sizes(parameter));
     if (!isTrained(plan, parameter))
       continue;
@@ -95,17 +95,30 @@ static void addCommon(const PlanView &plan, Files &files) {
   }
 }
 
+/// Adds a buffer, under all its names if it is rank 0's, as in torch's state dicts.
+static void addBuffer(const StateRange &range, unsigned rank, Files &files) {
+  if (rank > 0) {
+    if (range.ownOfRank && range.count() > 0)
+      files.add(range, bufferNameOfRank(range.name, rank, range.isTransient));
+    return;
+  }
+  std::vector<std::string> names{bufferNameOfRank(range.name, rank, range.isTransient)};
+  names.insert(names.end(), range.aliases.begin(), range.aliases.end());
+  for (const std::string &name : names) {
+    if (range.count() == 0)
+      files.addEmpty(name, range.dtype, range.shape);
+    else
+      files.add(range, name);
+  }
+}
+
 std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
   std::vector<StoredFile> result;
   Files files(result);
   Replicas replicas(plan, rank);
   for (const StateRange &range : stateOf(plan, rank)) {
     if (range.kind == StateRange::Kind::Buffer) {
-      std::string name = bufferNameOfRank(range.name, rank, range.isTransient);
-      if (range.count() == 0 && rank == 0)
-        files.addEmpty(name, range.dtype, range.shape);
-      else if (range.ownOfRank || rank == 0)
-        files.add(range, name);
+      addBuffer(range, rank, files);
       continue;
     }
     if (replicas.isMine(range.shards, range.bytes()))

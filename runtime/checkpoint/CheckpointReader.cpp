@@ -56,7 +56,7 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
       known.insert(std::move(spelling));
   };
   for (const fsdp_parameter &parameter : plan.parameters())
-    for (const std::string &name : parameterNames(plan, parameter)) {
+    for (const std::string &name : namesOf(plan, parameter)) {
       add(name);
       // torch may keep state of parameters without a gradient: adagrad does, and so does every
       // optimizer whose state torch.distributed.checkpoint has loaded.
@@ -71,8 +71,8 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
     }
   std::set<std::string, std::less<>> buffers;
   for (const fsdp_buffer &buffer : plan.buffers())
-    add(bufferNameOfRank(*buffers.insert(plan.string(buffer.name)).first, 0,
-                         plan.isTransient(buffer)));
+    for (const std::string &name : namesOf(plan, buffer))
+      add(bufferNameOfRank(*buffers.insert(name).first, 0, plan.isTransient(buffer)));
   auto isKnown = [&](const std::string &name) {
     std::optional<RankedName> own = nameOfRank(name);
     return known.contains(name) || (own && own->rank > 0 && ownManifest &&
@@ -219,7 +219,7 @@ static bool isCastOnLoad(StateRange::Kind kind, fsdp_dtype from, fsdp_dtype to) 
 const CheckpointReader::Tensor *CheckpointReader::findState(const PlanView &plan,
                                                             const fsdp_parameter &parameter,
                                                             unsigned state) const {
-  for (const std::string &name : parameterNames(plan, parameter))
+  for (const std::string &name : namesOf(plan, parameter))
     if (const Tensor *tensor = find(optimizerTensorName(name, optimizerStateName(plan, state))))
       return tensor;
   return nullptr;

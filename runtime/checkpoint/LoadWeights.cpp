@@ -27,23 +27,24 @@ static bool agrees(const StoredTensor &stored, uint32_t dtype, std::span<const i
   return stored.dtype && *stored.dtype == dtype && std::ranges::equal(stored.shape, shape);
 }
 
-/// The parameter's tensors in the files: at least one, each with the parameter's shape.
-static Result<std::vector<Found>>
-findParameter(const PlanView &plan, const fsdp_parameter &parameter, const WeightsFiles &files) {
-  std::vector<std::string> names = parameterNames(plan, parameter);
-  std::span<const int64_t> shape = plan.sizes(parameter);
+/// The tensors of these names in the files: at least one, each of this dtype and shape.
+/// `kind`: "parameter" or "buffer".
+static Result<std::vector<Found>> findTensors(const char *kind,
+                                              const std::vector<std::string> &names, uint32_t dtype,
+                                              std::span<const int64_t> shape,
+                                              const WeightsFiles &files) {
   std::vector<Found> found;
   for (const std::string &name : names) {
     const Found *stored = files.find(name);
     if (!stored)
       continue;
-    if (!agrees(*stored->tensor, parameter.dtype, shape))
-      return mismatch(*stored, name, parameter.dtype, shape);
+    if (!agrees(*stored->tensor, dtype, shape))
+      return mismatch(*stored, name, dtype, shape);
     found.push_back(*stored);
   }
   if (found.empty()) {
-    std::string text = "'" + files.path() + "' lacks parameter '" + names[0] + "' (" +
-                       describeStored(safetensorsName(parameter.dtype), shape) + ")";
+    std::string text = "'" + files.path() + "' lacks " + kind + " '" + names[0] + "' (" +
+                       describeStored(safetensorsName(dtype), shape) + ")";
     for (size_t i = 1; i < names.size(); ++i)
       text += (i == 1 ? ", also known as '" : "', '") + names[i];
     return Status::error(text + (names.size() > 1 ? "'" : ""));
@@ -51,21 +52,19 @@ findParameter(const PlanView &plan, const fsdp_parameter &parameter, const Weigh
   return found;
 }
 
-static Result<Found> findBuffer(const PlanView &plan, const fsdp_buffer &buffer,
-                                const WeightsFiles &files) {
-  const char *name = plan.string(buffer.name);
+static Result<std::vector<Found>>
+findParameter(const PlanView &plan, const fsdp_parameter &parameter, const WeightsFiles &files) {
+  return findTensors("parameter", namesOf(plan, parameter), parameter.dtype, plan.sizes(parameter),
+                     files);
+}
+
+static Result<std::vector<Found>> findBuffer(const PlanView &plan, const fsdp_buffer &buffer,
+                                             const WeightsFiles &files) {
   const fsdp_value &value = plan.values()[buffer.value];
-  std::span<const int64_t> shape = plan.sizes(value);
   if (!plan.isContiguous(value))
     return Status::error("buffer " + plan.describeValue(value) +
                          " is not contiguous: it cannot be read from a weights file");
-  const Found *stored = files.find(name);
-  if (!stored)
-    return Status::error("'" + files.path() + "' lacks buffer '" + name + "' (" +
-                         describeStored(safetensorsName(value.dtype), shape) + ")");
-  if (!agrees(*stored->tensor, value.dtype, shape))
-    return mismatch(*stored, name, value.dtype, shape);
-  return *stored;
+  return findTensors("buffer", namesOf(plan, buffer), value.dtype, plan.sizes(value), files);
 }
 
 Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
@@ -73,7 +72,7 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
   for (const fsdp_parameter &parameter : plan.parameters()) {
     if (auto found = findParameter(plan, parameter, files); !found.ok())
       return found.status();
-    for (std::string &name : parameterNames(plan, parameter))
+    for (std::string &name : namesOf(plan, parameter))
       known.insert(std::move(name));
   }
   for (const fsdp_buffer &buffer : plan.buffers()) {
@@ -81,7 +80,8 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
       continue;
     if (auto found = findBuffer(plan, buffer, files); !found.ok())
       return found.status();
-    known.insert(plan.string(buffer.name));
+    for (std::string &name : namesOf(plan, buffer))
+      known.insert(std::move(name));
   }
   for (const auto &[name, stored] : files.tensors())
     if (!known.contains(name))
@@ -159,30 +159,49 @@ private:
 };
 } // namespace
 
+/// Copies the first of the parts, which are the same part of all tensors of names `name` has;
+/// compares the others with it.
+static Status loadParts(const std::vector<Part> &parts, const char *name, const WeightsFiles &files,
+                        WeightsCopier &copier, std::byte *to) {
+  if (Status status = copier.copy(parts[0], to); !status.ok())
+    return status;
+  for (const Part &other : std::span(parts).subspan(1)) {
+    Result<bool> same = copier.areSame(parts[0], other);
+    if (!same.ok())
+      return same.status();
+    if (!*same)
+      return Status::error("'" + files.path() + "' holds different values for '" + name +
+                           "' and another of its names");
+  }
+  return {};
+}
+
 static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
                         const fsdp_piece &piece, const WeightsFiles &files, WeightsCopier &copier,
                         std::byte *shard) {
   auto elementSize = static_cast<int64_t>(elementBytes(parameter.dtype));
-  auto found = findParameter(plan, parameter, files);
   auto bytesOf = [&](int64_t elements) { return static_cast<size_t>(elements * elementSize); };
   const PlanView::Runs runs = plan.runsOf(parameter);
-  auto partOf = [&](const Found &stored) {
-    return Part{*stored.file, stored.tensor->bytes.subspan(bytesOf(piece.first)),
-                bytesOf(piece.count / runs.count), bytesOf(runs.stride), bytesOf(piece.count)};
-  };
-  if (Status status = copier.copy(partOf((*found)[0]), shard + piece.shard_offset * elementSize);
-      !status.ok())
-    return status;
-  for (const Found &other : std::span(*found).subspan(1)) {
-    Result<bool> same = copier.areSame(partOf((*found)[0]), partOf(other));
-    if (!same.ok())
-      return same.status();
-    if (!*same)
-      return Status::error("'" + files.path() + "' holds different values for '" +
-                           plan.string(parameter.name) +
-                           "' and another name of the same parameter");
+  auto found = findParameter(plan, parameter, files);
+  std::vector<Part> parts;
+  for (const Found &stored : *found)
+    parts.push_back({*stored.file, stored.tensor->bytes.subspan(bytesOf(piece.first)),
+                     bytesOf(piece.count / runs.count), bytesOf(runs.stride),
+                     bytesOf(piece.count)});
+  return loadParts(parts, plan.string(parameter.name), files, copier,
+                   shard + piece.shard_offset * elementSize);
+}
+
+static Status loadBuffer(const PlanView &plan, const fsdp_buffer &buffer, const WeightsFiles &files,
+                         WeightsCopier &copier, std::byte *arena) {
+  auto found = findBuffer(plan, buffer, files);
+  std::vector<Part> parts;
+  for (const Found &stored : *found) {
+    const size_t size = stored.tensor->bytes.size();
+    parts.push_back({*stored.file, stored.tensor->bytes, size, size, size});
   }
-  return {};
+  return loadParts(parts, plan.string(buffer.name), files, copier,
+                   arena + plan.values()[buffer.value].offset);
 }
 
 /// Bytes that a rank reads from the weights files, which hold no transient buffers.
@@ -216,11 +235,7 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
   for (const fsdp_buffer &buffer : plan.buffers()) {
     if (plan.isTransient(buffer))
       continue;
-    const Found stored = *findBuffer(plan, buffer, files);
-    const size_t size = stored.tensor->bytes.size();
-    if (Status status = copier.copy({*stored.file, stored.tensor->bytes, size, size, size},
-                                    arena + plan.values()[buffer.value].offset);
-        !status.ok())
+    if (Status status = loadBuffer(plan, buffer, files, copier, arena); !status.ok())
       return status;
   }
   return {};

@@ -4,10 +4,18 @@
 
 using namespace fsdp::rt;
 
-std::vector<std::string> fsdp::rt::parameterNames(const PlanView &plan,
-                                                  const fsdp_parameter &parameter) {
-  std::vector<std::string> names{plan.string(parameter.name)};
-  for (int64_t alias : plan.integers(parameter.first_alias, parameter.num_aliases))
+template <typename T>
+static std::vector<std::string> namesOfTensor(const PlanView &plan, const T &tensor) {
+  std::vector<std::string> names{plan.string(tensor.name)};
+  for (int64_t alias : plan.integers(tensor.first_alias, tensor.num_aliases))
     names.emplace_back(plan.string(static_cast<uint32_t>(alias)));
   return names;
+}
+
+std::vector<std::string> fsdp::rt::namesOf(const PlanView &plan, const fsdp_parameter &parameter) {
+  return namesOfTensor(plan, parameter);
+}
+
+std::vector<std::string> fsdp::rt::namesOf(const PlanView &plan, const fsdp_buffer &buffer) {
+  return namesOfTensor(plan, buffer);
 }

@@ -9,8 +9,9 @@
 
 namespace fsdp::rt {
 
-/// A parameter's name, then its aliases.
-std::vector<std::string> parameterNames(const PlanView &plan, const fsdp_parameter &parameter);
+/// The tensor's name, then its aliases.
+std::vector<std::string> namesOf(const PlanView &plan, const fsdp_parameter &parameter);
+std::vector<std::string> namesOf(const PlanView &plan, const fsdp_buffer &buffer);
 
 } // namespace fsdp::rt
 

@@ -134,7 +134,7 @@ static void addParameter(const PlanView &plan, const fsdp_parameter &parameter,
   auto inShard = [&](uint32_t dtype) {
     return piece.shard_offset * static_cast<int64_t>(elementBytes(dtype));
   };
-  std::vector<std::string> names = parameterNames(plan, parameter);
+  std::vector<std::string> names = namesOf(plan, parameter);
   StateRange own = rangeOf(plan, parameter, piece);
   own.name = names[0];
   own.aliases.assign(names.begin() + 1, names.end());
@@ -169,7 +169,9 @@ std::vector<StateRange> fsdp::rt::stateOf(const PlanView &plan, unsigned rank) {
     const fsdp_value &value = plan.values()[buffer.value];
     std::span<const int64_t> shape = plan.sizes(value);
     StateRange range;
-    range.name = plan.string(buffer.name);
+    std::vector<std::string> names = namesOf(plan, buffer);
+    range.name = names[0];
+    range.aliases.assign(names.begin() + 1, names.end());
     range.kind = StateRange::Kind::Buffer;
     range.dtype = static_cast<fsdp_dtype>(value.dtype);
     range.shape.assign(shape.begin(), shape.end());

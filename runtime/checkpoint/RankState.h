@@ -22,7 +22,7 @@ struct StateRange {
   enum class Kind { Parameter, OptimizerState, Buffer };
 
   std::string name;
-  std::vector<std::string> aliases; // of a shared parameter
+  std::vector<std::string> aliases; // other names of the same parameter or buffer
   /// Tensors with which the state begins if a checkpoint does not have it: for an average of a
   /// parameter, the names of the parameter.
   std::vector<std::string> substitutes;

@@ -10,7 +10,7 @@
 
 using namespace fsdp::rt;
 
-/// The tensors of the file: parameters in the plan's order, each under all its names, then buffers.
+/// The tensors of the file: parameters in the plan's order, then buffers, each under all its names.
 static std::vector<TensorToStore> listTensors(const PlanView &plan) {
   std::vector<TensorToStore> tensors;
   auto add = [&](std::string name, uint32_t dtype, std::span<const int64_t> shape) {
@@ -19,13 +19,14 @@ static std::vector<TensorToStore> listTensors(const PlanView &plan) {
   };
   for (const fsdp_group &group : plan.groups())
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
-      for (std::string &name : parameterNames(plan, parameter))
+      for (std::string &name : namesOf(plan, parameter))
         add(std::move(name), parameter.dtype, plan.sizes(parameter));
   for (const fsdp_buffer &buffer : plan.buffers()) {
     if (plan.isTransient(buffer))
       continue;
     const fsdp_value &value = plan.values()[buffer.value];
-    add(plan.string(buffer.name), value.dtype, plan.sizes(value));
+    for (std::string &name : namesOf(plan, buffer))
+      add(std::move(name), value.dtype, plan.sizes(value));
   }
   return tensors;
 }
@@ -65,8 +66,9 @@ static Status writeBuffers(const PlanView &plan, Stream &stream, const std::byte
     stream.copy(host.data(), arena + value.offset, host.size());
     if (Status status = stream.synchronize(); !status.ok())
       return status;
-    if (Status status = writer.write(index++, 0, host.data(), host.size()); !status.ok())
-      return status;
+    for (uint32_t name = 0; name <= buffer.num_aliases; ++name)
+      if (Status status = writer.write(index++, 0, host.data(), host.size()); !status.ok())
+        return status;
   }
   return {};
 }

@@ -44,6 +44,15 @@ protected:
            fail(where + ": string at byte " + std::to_string(offset) + " of " +
                 std::to_string(plan.num_string_bytes));
   }
+  bool aliases(uint64_t first, uint64_t count, const std::string &where) {
+    if (!list(first, count, where))
+      return false;
+    for (int64_t alias : std::span(plan.integers + first, count))
+      if (alias < 0 || static_cast<uint64_t>(alias) >= plan.num_string_bytes)
+        return fail(where + ": alias at byte " + std::to_string(alias) + " of " +
+                    std::to_string(plan.num_string_bytes));
+    return true;
+  }
   bool list(uint64_t first, uint64_t count, const std::string &where) {
     return first + count <= plan.num_integers ||
            fail(where + ": integers [" + std::to_string(first) + ", " +

@@ -207,14 +207,8 @@ void Validator::checkParameters() {
         !index(parameter.group, plan.num_groups, "group", where) ||
         !index(parameter.optimizer, plan.num_optimizer_groups + 1, "optimizer", where) ||
         !list(parameter.first_size, parameter.num_dims, where) ||
-        !list(parameter.first_alias, parameter.num_aliases, where))
+        !aliases(parameter.first_alias, parameter.num_aliases, where))
       return;
-    for (int64_t alias : view.integers(parameter.first_alias, parameter.num_aliases))
-      if (alias < 0 || static_cast<uint64_t>(alias) >= plan.num_string_bytes) {
-        fail(where + ": alias at byte " + std::to_string(alias) + " of " +
-             std::to_string(plan.num_string_bytes));
-        return;
-      }
     if (uint64_t(parameter.first_piece) + parameter.num_pieces > plan.num_pieces) {
       fail(where + ": pieces out of range");
       return;
@@ -375,7 +369,9 @@ void Validator::checkNamedValues() {
     if (!placed(plan.inputs[i].name, plan.inputs[i].value, at("input", i)) || !checkMicrobatch(i))
       return;
   for (uint32_t i = 0; i < plan.num_buffers; ++i)
-    if (!placed(plan.buffers[i].name, plan.buffers[i].value, at("buffer", i)))
+    if (const fsdp_buffer &buffer = plan.buffers[i];
+        !placed(buffer.name, buffer.value, at("buffer", i)) ||
+        !aliases(buffer.first_alias, buffer.num_aliases, at("buffer", i)))
       return;
   for (uint32_t i = 0; i < plan.num_constants; ++i) {
     const fsdp_constant &constant = plan.constants[i];

@@ -5,7 +5,8 @@
     batch = example_inputs(config, seed=7)   # {"tokens": ..., "targets": ...}, in forward's order
     flags = input_flags(config)              # ["--input", "tokens:i64[4,16]", ...]
 
-All models but `functions` can be scripted and traced, all can be exported (`acoustic` by the package fsdpc alone) and
+All models but `functions` can be scripted and traced, all can be exported (`acoustic` and `derivatives` by the package
+fsdpc alone) and
 built on the meta device.
 """
 
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from acoustic import Acoustic
 from config import DTYPES, Config
 from decoders import GPT2, Llama, MoE
+from derivatives import Derivatives
 from functions import Functions
 from torch import Tensor
 
@@ -200,6 +202,15 @@ class ConvNet(nn.Module):
         return F.cross_entropy(self.head(x.mean([2, 3])), targets)
 
 
+class SharedNorm(ConvNet):
+    """All blocks have one batch norm: its parameters and buffers have several names."""
+
+    def __init__(self, config: Config):
+        super().__init__(config)
+        for layer in self.layers[1:]:
+            layer.bn = self.layers[0].bn
+
+
 # ---------------------------------------------------------------- methods that are forwards
 
 
@@ -271,7 +282,7 @@ class CountingAutoencoder(Autoencoder):
 MODELS = {
     "mlp": MLP, "shared": Shared, "renamed": Renamed, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2,
     "vit": ViT, "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
-    "acoustic": Acoustic,
+    "acoustic": Acoustic, "sharednorm": SharedNorm, "derivatives": Derivatives,
 }  # fmt: skip
 
 
@@ -308,7 +319,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
                 "frame_lengths": ("i64", [b]), "label_lengths": ("i64", [b])}  # fmt: skip
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model in ("mlp", "shared", "renamed", "staged", "codec", "counting", "functions")
+        if config.model in ("mlp", "shared", "renamed", "staged", "codec", "counting", "functions", "derivatives")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

@@ -32,7 +32,8 @@ OTHERS = {
     "rmsprop": {"momentum": 0.5, "centered": True}, "adagrad": {"initial_accumulator_value": 0.1}, "adamax": {},
     "nadam": {"momentum_decay": 0.1}, "radam": {"betas": (0.9, 0.9)}, "adadelta": {},
 }  # fmt: skip
-GROUPS = {"llama": ["layers.*"], "convnet": ["blocks.*"]}
+SHARED = models.Config("sharednorm", dim=8, layers=3, batch=2)
+GROUPS = {"llama": ["layers.*"], "convnet": ["blocks.*"], "sharednorm": ["stem"]}
 
 
 def state_dict(model, optimizer, step):
@@ -153,6 +154,7 @@ class Interop(unittest.TestCase):
         for config, mesh, ranks, layout, more in (
             (LLAMA, "dp=3", 3, "flat", ""), (CONVNET, "dp=3", 3, "flat", ""),
             (CONVNET, "dp=3", 3, "per-param", columns), (LLAMA, "replicate=2,shard=2", 4, "per-param", ""),
+            (SHARED, "dp=2", 2, "flat", ""),
         ):  # fmt: skip
             with self.subTest(config.model, mesh=mesh, more=more):
                 workspace, run = self.case(config, harness.ADAMW)
@@ -176,7 +178,7 @@ class Interop(unittest.TestCase):
         optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
         expected = checkpoints.assemble(folder)
         load(model, optimizer, folder, SAVED)
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        for name, tensor in model.state_dict().items():
             self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
         names = {id(p): name for name, p in model.named_parameters()}
         for parameter, state in optimizer.state.items():

@@ -18,6 +18,7 @@ LLAMA = models.Config("llama", dim=24, heads=2, ffn=40, layers=2, vocab=50, seq=
 GPT2 = models.Config("gpt2", dim=20, heads=2, layers=2, vocab=50, seq=16, batch=2, dropout=0.1)
 CONVNET = models.Config("convnet", dim=8, layers=2, batch=2)
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
+SHARED = models.Config("sharednorm", dim=8, layers=3, batch=2)
 STAGED = models.Config("staged", dim=16, layers=2, batch=2)
 
 
@@ -84,6 +85,10 @@ class Resume(Case):
 
     def test_dropout_and_shared_parameters(self):
         self.check(self.workspace(GPT2), "dp=2", 2)
+        workspace = self.workspace(SHARED)
+        self.check(workspace, "dp=2", 2)
+        saved = safetensors_io.load(workspace.folder / "final.safetensors")
+        models.build(SHARED).load_state_dict(saved, strict=True)
 
     def test_accumulation(self):
         for sync in ("each", "last"):

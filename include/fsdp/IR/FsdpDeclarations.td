@@ -26,28 +26,35 @@ def Fsdp_ParamOp : Fsdp_Op<"param", [Symbol]> {
                        UnitAttr:$frozen);
   let assemblyFormat = "$sym_name `:` $type (`aliases` $aliases^)? (`frozen` $frozen^)? attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The name, then the aliases.
+    ::llvm::SmallVector<::llvm::StringRef> getNames();
+  }];
 }
 
 def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
   let summary = "Declare a buffer of the model: state other than parameters, whole on every rank";
   let description = [{
-    A buffer with `init` is *transient*: it is not in the model's state_dict (`persistent=False`).
+    `aliases` are its other qualified names in the model's state_dict, which files of weights and
+    checkpoints have, too. A buffer with `init` is *transient*: it is not in the model's state_dict (`persistent=False`).
     Weights files do not contain it, a run begins with `init`, and checkpoints store it under a name
     that the state_dict does not have.
 
     `offset`, written by memory planning, is the buffer's offset in the arena (bytes).
 
     ```mlir
-    fsdp.buffer @bn.running_mean : tensor<8xf32>
+    fsdp.buffer @bn.running_mean : tensor<8xf32> aliases ["head.bn.running_mean"]
     fsdp.buffer @calls : tensor<i64> init dense<0> : tensor<i64>
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<AnyStaticShapeTensor>:$type,
+                       OptionalAttr<StrArrayAttr>:$aliases,
                        OptionalAttr<ElementsAttr>:$init,
                        OptionalAttr<I64Attr>:$offset);
   let assemblyFormat = [{
-    $sym_name `:` $type (`init` $init^)? (`at` custom<PlainInteger>($offset)^)? attr-dict
+    $sym_name `:` $type (`aliases` $aliases^)? (`init` $init^)?
+    (`at` custom<PlainInteger>($offset)^)? attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 24u
+#define FSDP_PLAN_ABI_VERSION 25u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -261,6 +261,7 @@ typedef struct fsdp_input {
 typedef struct fsdp_buffer {
   uint32_t name;
   uint32_t value;
+  uint32_t first_alias, num_aliases; /* strings in `integers`: its other names in files */
 } fsdp_buffer;
 
 /* A literal tensor, copied into the arena at start, before a checkpoint is read. Its bytes lie in

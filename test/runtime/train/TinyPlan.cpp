@@ -228,7 +228,7 @@ void TinyPlan::writeStep() {
   const std::vector<int64_t> rows{kBatch, kIn}, outs{kBatch, kOut};
   uint32_t x = fresh("x", rows), t = fresh("t", outs), count = fresh("count", {});
   inputs = {{string("x"), x, 0, 0}, {string("t"), t, 0, 0}};
-  buffers = {{string("count"), count}};
+  buffers = {{string("count"), count, 0, 0}};
   std::vector<uint32_t> layer = gather(0), root = gather(1);
   uint32_t w = layer[0], b = layer[1], scale = root[0];
 

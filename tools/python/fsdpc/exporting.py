@@ -282,6 +282,6 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         files.open(path).write(archive.getbuffer())
         written = [path]
         if tensors:
-            unique = {name: t for name, t in tensors.items() if name not in facts["aliases"]}
+            unique = {name: t for name, t in tensors.items() if facts["aliases"].get(name) not in tensors}
             written += weights_file.save(files, weights, unique, shard_bytes, quiet)
     return written
