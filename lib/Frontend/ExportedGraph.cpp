@@ -213,6 +213,10 @@ std::vector<IValue> ExportedGraph::callHigherOrder(const schema::Node &node, con
     return enter(node, 0, values);
   if (name == "autograd_function")
     return callFunction(node, values);
+  if (name == "derivatives")
+    return callDerivatives(node, values);
+  if (name == "requires_grad")
+    return {requireGradient(node, values)};
   static const std::set<std::string> dependsOnData{"cond", "map",        "map_impl",
                                                    "scan", "while_loop", "associative_scan"};
   throw CaptureError(dependsOnData.count(name)

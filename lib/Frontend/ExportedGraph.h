@@ -30,6 +30,9 @@ int64_t convertSize(const schema::SymInt &size);
 /// The graph that is an argument of a higher-order operator; throws CaptureError for others.
 const schema::Graph &getGraph(const schema::Node &node, size_t position);
 
+/// True if the graph, or one inside of it, takes derivatives.
+bool hasDerivatives(const schema::Graph &graph);
+
 class ExportedGraph {
 public:
   using Values = std::unordered_map<std::string, c10::IValue>;
@@ -55,6 +58,10 @@ private:
   /// A torch.autograd.Function of the model: its first argument is the graph of the forward, its
   /// second one that of the backward (tools/python/fsdpc/functions.py).
   std::vector<c10::IValue> callFunction(const schema::Node &node, const Values &values);
+  /// Derivatives of outputs by inputs, which later operators may differentiate again.
+  std::vector<c10::IValue> callDerivatives(const schema::Node &node, const Values &values);
+  /// The tensor, which autograd follows from here on.
+  c10::IValue requireGradient(const schema::Node &node, const Values &values);
   /// A check of the batch: an assertion with a message (tools/python/fsdpc/specialization.py).
   void addCheck(const schema::Node &node, const Values &values);
   int addPlace(const schema::Node &node);

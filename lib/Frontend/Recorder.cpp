@@ -172,10 +172,9 @@ void Recorder::trackSequence() {
 }
 
 int Recorder::getCurrentPlace() const {
-  if (!inBackward)
-    return getPlace();
-  auto node = torch::autograd::get_current_node();
-  return node ? findPlace(node->sequence_nr()) : 0;
+  if (auto node = torch::autograd::get_current_node())
+    return findPlace(node->sequence_nr());
+  return inBackward ? 0 : getPlace();
 }
 
 void Recorder::fail(const c10::OperatorHandle &op, const std::string &reason) {

@@ -5,6 +5,7 @@ import contextlib
 import dis
 import os
 import sys
+import traceback
 
 import torch
 from torch.fx.experimental.sym_node import SymNode
@@ -30,6 +31,11 @@ def _model_frame():
     while frame and is_tracing(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def format_caller():
+    """The stack of the model's code that is running, as nodes of a program have it."""
+    return "".join(traceback.format_list(traceback.extract_stack(_model_frame())))
 
 
 def _raises(instructions):

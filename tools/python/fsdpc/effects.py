@@ -1,4 +1,4 @@
-"""Effects of a model's Python code beside operators: hooks, frozen parameters, derivatives. torch.export runs the code
+"""Effects of a model's Python code beside operators: hooks, frozen parameters, seeds. torch.export runs the code
 once and records the operators only, so such effects would silently be lost, or be the same in each step. The export refuses
 them, or turns them into operators. (state.py: numbers and tensors that the code keeps.)"""
 
@@ -7,7 +7,6 @@ import sys
 
 import torch
 from torch._dynamo import OptimizedModule
-from torch._functorch import eager_transforms
 from torch.utils.checkpoint import CheckpointFunction, check_backward_validity
 
 from . import checks
@@ -19,9 +18,9 @@ _WRAPPERS = {torch.nn.DataParallel: "module", torch.nn.parallel.DistributedDataP
              OptimizedModule: "_orig_mod"}  # fmt: skip
 
 
-def _refuse(what, remedy):
+def refuse(what, remedy):
     frame = sys._getframe(2)
-    while frame and frame.f_code.co_filename.startswith(checks.LIBRARIES):
+    while frame and frame.f_code.co_filename.startswith((*checks.LIBRARIES, "<")):
         frame = frame.f_back
     place = f"\n  at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
     raise ExportError(f"{what}{place}\n  remedy: {remedy}")
@@ -69,20 +68,8 @@ def replaced(owner, name, value):
 
 
 def _refuse_hook(tensor, hook):
-    _refuse("a hook of a tensor's gradient (register_hook) is no part of an exported program",
+    refuse("a hook of a tensor's gradient (register_hook) is no part of an exported program",
             "write it into the forward: x * s + (x * (1 - s)).detach() is x, with s times its gradient")  # fmt: skip
-
-
-def _refusing_derivatives(recorder, original):
-    """Allows derivatives only in the backward of a Function, whose graph has their operators (functions.py)."""
-
-    def run(*arguments, **options):
-        if recorder.is_inside:
-            return original(*arguments, **options)
-        _refuse("derivatives inside of the forward (torch.autograd.grad, backward, torch.func) are not supported",
-                "write the derivative out by operators, or in a torch.autograd.Function")  # fmt: skip
-
-    return run
 
 
 def _is_called_by_torch():
@@ -94,7 +81,7 @@ def _refusing(original, what, remedy):
 
     def call(*arguments, **named):
         if not _is_called_by_torch():
-            _refuse(what, remedy)
+            refuse(what, remedy)
         return original(*arguments, **named)
 
     return call
@@ -113,20 +100,21 @@ def _data():
 
     def assign(tensor, value):
         if not _is_called_by_torch():
-            _refuse("the forward assigns .data of a tensor", "write in place: x.copy_(...) under torch.no_grad()")
+            refuse("the forward assigns .data of a tensor", "write in place: x.copy_(...) under torch.no_grad()")
         original.__set__(tensor, value)
 
     return property(get, assign)
 
 
-def _requires_grad():
+def _requires_grad(follow):
     """A property and a method in place of Tensor.requires_grad and requires_grad_, and a torch.no_grad.__exit__, which
-    refuse changes of parameters, except those that torch.no_grad hides: made in its region, and undone there."""
+    refuse changes of parameters, except those that torch.no_grad hides: made in its region, and undone there. Other
+    tensors go to `follow` where they begin to require a gradient."""
     original, method, leave = torch.Tensor.requires_grad, torch.Tensor.requires_grad_, torch.no_grad.__exit__
     changed = {}  # parameters by identity
 
     def refuse():
-        _refuse("the forward freezes or unfreezes a parameter",
+        refuse("the forward freezes or unfreezes a parameter",
                 "freeze it before the export, or use its .detach() here; under torch.no_grad undo it before the end")  # fmt: skip
 
     def check(tensor, value):
@@ -139,12 +127,19 @@ def _requires_grad():
     def assign(tensor, value):
         if not _is_called_by_torch():
             check(tensor, value)
+        begins = value and not original.__get__(tensor)
         original.__set__(tensor, value)
+        if begins:
+            follow(tensor)
 
     def assign_and_return(tensor, value=True):
         if not _is_called_by_torch():
             check(tensor, value)
-        return method(tensor, value)
+        begins = value and not original.__get__(tensor)
+        method(tensor, value)
+        if begins:
+            follow(tensor)
+        return tensor
 
     def leave_and_check(context, *error):
         leave(context, *error)
@@ -179,16 +174,13 @@ def _need_gradients(arguments):
 
 
 @contextlib.contextmanager
-def seen(recorder):
-    """In this context effects that torch.export would lose become operators, or are refused."""
-    requires_grad, requires_grad_, leave_no_grad = _requires_grad()
+def seen(derivatives):
+    """In this context effects that torch.export would lose become operators, or are refused. `derivatives`: the recorder
+    of derivatives.py."""
+    requires_grad, requires_grad_, leave_no_grad = _requires_grad(derivatives.follow)
     with contextlib.ExitStack() as stack:
         for owner, name, value in (
             (torch.Tensor, "register_hook", _refuse_hook),
-            (torch.autograd, "_engine_run_backward",
-             _refusing_derivatives(recorder, torch.autograd._engine_run_backward)),
-            (eager_transforms, "_jvp_with_argnums",
-             _refusing_derivatives(recorder, eager_transforms._jvp_with_argnums)),
             (torch.distributed, "is_initialized", _refusing(
                 torch.distributed.is_initialized,
                 "the forward asks whether torch.distributed is initialized, which it is not during the export",

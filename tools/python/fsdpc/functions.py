@@ -3,8 +3,6 @@ call of a Function becomes one node of the program. The node's operator holds a 
 backward, which lib/Frontend/ExportedFunction.cpp runs."""
 
 import contextlib
-import sys
-import traceback
 
 import torch
 from torch.fx.experimental.proxy_tensor import (disable_proxy_modes_tracing, get_proxy_mode, make_fx,
@@ -12,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import (disable_proxy_modes_tracing, get
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .checks import format_caller
 from .errors import ExportError
 
 
@@ -191,14 +190,6 @@ def _register(tracer, name, graph):
     tracer.root.register_module(f"{name}_{number}", graph)
 
 
-def _caller():
-    """Formats the stack of the code that calls Function.apply."""
-    frame = sys._getframe()
-    while frame.f_code.co_filename in (__file__, torch.autograd.function.__file__):
-        frame = frame.f_back
-    return "".join(traceback.format_list(traceback.extract_stack(frame)))
-
-
 class _Recorder:
     """Replaces Function.apply during the export."""
 
@@ -233,7 +224,7 @@ class _Recorder:
         operands = pytree.tree_map(tracer.unwrap_proxy, tuple(call.operands))
         proxy = tracer.create_proxy("call_function", _OPERATOR, (forward, backward, *operands),
                                     {"differentiable": call.differentiable}, name=function.__name__)  # fmt: skip
-        proxy.node.meta["stack_trace"] = _caller()
+        proxy.node.meta["stack_trace"] = format_caller()
         track_tensor_tree(tuple(_Leaves(outputs).tensors), proxy, constant=None, tracer=tracer)
         return outputs
 

@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, ctc, effects, functions, operators, reads, specialization, state, vectorized
+from . import checks, ctc, derivatives, effects, functions, operators, reads, specialization, state, transforms
 from .effects import replaced
 from .errors import ExportError, note
 
@@ -186,10 +186,11 @@ def _export_once(step, batch, known):
     failure."""
     told = io.StringIO()
     with (checks.holding(), known.answered(), functions.kept() as recorder, operators.traced(recorder),
-          effects.seen(recorder), vectorized.recorded(), _modules_as_they_are(), _first_names(), _states_of_lstm(),
-          rules_of_shapes(), contextlib.redirect_stderr(told)):  # fmt: skip
+          derivatives.recorded(recorder) as derived, effects.seen(derived), transforms.recorded(recorder), _modules_as_they_are(),
+          _first_names(), _states_of_lstm(), rules_of_shapes(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
+    derivatives.finish(program)
     sys.stderr.write(told.getvalue())
     return program
 
