@@ -35,6 +35,10 @@ static Row lookup(uint32_t dtype) {
     return {"bool", 1};
   case FSDP_BF16:
     return {"bf16", 2};
+  case FSDP_F8E5M2:
+    return {"f8e5m2", 1};
+  case FSDP_F8E4M3:
+    return {"f8e4m3", 1};
   case FSDP_U64:
     return {"u64", 8};
   default:

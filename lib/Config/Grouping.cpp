@@ -4,6 +4,7 @@
 
 #include "ModuleParams.h"
 #include "fsdp/Config/ShardPlacement.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -337,20 +338,30 @@ llvm::Error Grouper::checkShared() {
   return llvm::Error::success();
 }
 
-/// A flat group is one buffer with the same parts for parameters and gradients. Parameters without
-/// gradients therefore form a separate group, before the other, so that the root group stays last.
+/// A flat group is one buffer with the same parts for parameters and gradients, and any group has
+/// one dtype. Frozen parameters that cannot be in their group therefore form separate groups,
+/// before the other, so that the root group stays last.
 void Grouper::separateFrozen() {
   bool isFlat = config.layout.value_or(Layout::Flat) == Layout::Flat;
   std::vector<ParamGroup> separated;
   for (ParamGroup &group : groups) {
-    auto firstFrozen =
-        std::stable_partition(group.params.begin(), group.params.end(),
-                              [&](unsigned param) { return !params[param].isFrozen; });
-    if (isFlat && firstFrozen != group.params.begin() && firstFrozen != group.params.end()) {
+    llvm::stable_sort(group.params, [&](unsigned left, unsigned right) {
+      return !params[left].isFrozen && params[right].isFrozen;
+    });
+    const NamedParam &first = params[group.params.front()];
+    auto fits = [&](unsigned param) {
+      const NamedParam &other = params[param];
+      return !other.isFrozen || (other.dtype == first.dtype && (first.isFrozen || !isFlat));
+    };
+    llvm::MapVector<StringRef, std::vector<unsigned>> others; // by dtype
+    for (unsigned param : group.params)
+      if (!fits(param))
+        others[params[param].dtype].push_back(param);
+    llvm::erase_if(group.params, [&](unsigned param) { return !fits(param); });
+    for (auto &[dtype, members] : others) {
       ParamGroup frozen = group;
-      frozen.params.assign(firstFrozen, group.params.end());
+      frozen.params = std::move(members);
       frozen.isFrozenPart = true;
-      group.params.erase(firstFrozen, group.params.end());
       separated.push_back(std::move(frozen));
     }
     separated.push_back(std::move(group));

@@ -290,6 +290,8 @@ static const Rule &lookupRule(StringRef baseName) {
       {"mv", {countProduct}},
       {"dot", {countProduct}},
       {"_grouped_mm", {countProduct}},
+      {"_scaled_mm", {countProduct}},
+      {"_int_mm", {countProduct}},
       {"addmm", {countProduct, 1}},
       {"addmv", {countProduct, 1}},
       {"baddbmm", {countProduct, 1}},

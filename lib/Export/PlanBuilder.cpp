@@ -22,6 +22,10 @@ std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
     return FSDP_F16;
   if (element.isF64())
     return FSDP_F64;
+  if (isa<Float8E5M2Type>(element))
+    return FSDP_F8E5M2;
+  if (isa<Float8E4M3FNType>(element))
+    return FSDP_F8E4M3;
   if (auto complex = dyn_cast<ComplexType>(element))
     return complex.getElementType().isF32()   ? std::optional(FSDP_C64)
            : complex.getElementType().isF64() ? std::optional(FSDP_C128)

@@ -37,6 +37,10 @@ static StringRef getDTypeName(uint32_t dtype) {
     return "bool";
   case FSDP_BF16:
     return "bf16";
+  case FSDP_F8E5M2:
+    return "f8e5m2";
+  case FSDP_F8E4M3:
+    return "f8e4m3";
   case FSDP_U64:
     return "u64";
   }

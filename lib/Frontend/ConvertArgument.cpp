@@ -29,6 +29,10 @@ mlir::Type fsdp::frontend::convertDtype(at::ScalarType dtype, MLIRContext &conte
     return builder.getF16Type();
   case at::kBFloat16:
     return builder.getBF16Type();
+  case at::kFloat8_e5m2:
+    return Float8E5M2Type::get(&context);
+  case at::kFloat8_e4m3fn:
+    return Float8E4M3FNType::get(&context);
   case at::kFloat:
     return builder.getF32Type();
   case at::kDouble:

@@ -11,10 +11,18 @@ using namespace fsdp::frontend;
 using c10::IValue;
 using Tag = schema::Argument::Tag;
 
-/// The schema has its own numbering of dtypes: c10's number + 1, except for bfloat16.
+/// The schema has its own numbering of dtypes: c10's number + 1 up to bool.
 at::ScalarType fsdp::frontend::convertDtype(schema::ScalarType dtype) {
-  if (dtype == schema::ScalarType::BFLOAT16)
+  switch (dtype) {
+  case schema::ScalarType::BFLOAT16:
     return at::kBFloat16;
+  case schema::ScalarType::FLOAT8E4M3FN:
+    return at::kFloat8_e4m3fn;
+  case schema::ScalarType::FLOAT8E5M2:
+    return at::kFloat8_e5m2;
+  default:
+    break;
+  }
   if (dtype > schema::ScalarType::BFLOAT16 || dtype == schema::ScalarType::UNKNOWN)
     throw CaptureError("dtype " + std::string(schema::printEnum(dtype)) + " is not supported");
   return static_cast<at::ScalarType>(static_cast<int>(dtype) - 1);

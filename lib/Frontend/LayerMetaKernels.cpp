@@ -350,6 +350,17 @@ void MetaKernels::addGroupedProduct() {
       });
 }
 
+/// On CPUs torch's kernel, which takes one scale for a whole matrix, gives the shapes.
+void MetaKernels::addCudaScaledProduct() {
+  replace(
+      "_scaled_mm", +[](const Tensor &left, const Tensor &right, const Tensor &, const Tensor &,
+                        const OptionalTensor &, const OptionalTensor &,
+                        std::optional<at::ScalarType> dtype, bool) {
+        return at::empty({left.size(0), right.size(1)},
+                         left.options().dtype(dtype.value_or(left.scalar_type())));
+      });
+}
+
 /// x with other sizes in its last three dimensions.
 static Tensor shuffle(const Tensor &x, std::initializer_list<int64_t> last) {
   std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 3);

@@ -57,6 +57,7 @@ MetaKernels::MetaKernels(Target target) {
   if (target == Target::Cuda) {
     addCudaNormalization(); // before the CPU's kernels, which are only added where one is missing
     addCudaBags();
+    addCudaScaledProduct();
   }
   addElementwise(target);
   addRandom();

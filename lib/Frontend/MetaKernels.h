@@ -41,6 +41,7 @@ private:
   void addCudaAttention();
   void addCudaBags();
   void addGroupedProduct();
+  void addCudaScaledProduct();
   void addRecurrent();
   void addWeightNorm();
   void addPixelShuffles();

@@ -15,10 +15,18 @@ struct DtypeName {
 };
 } // namespace
 
-static constexpr DtypeName dtypeNames[] = {
-    {"f64", at::kDouble}, {"f32", at::kFloat}, {"f16", at::kHalf},  {"bf16", at::kBFloat16},
-    {"i64", at::kLong},   {"i32", at::kInt},   {"i16", at::kShort}, {"i8", at::kChar},
-    {"u8", at::kByte},    {"bool", at::kBool}};
+static constexpr DtypeName dtypeNames[] = {{"f64", at::kDouble},
+                                           {"f32", at::kFloat},
+                                           {"f16", at::kHalf},
+                                           {"bf16", at::kBFloat16},
+                                           {"i64", at::kLong},
+                                           {"i32", at::kInt},
+                                           {"i16", at::kShort},
+                                           {"i8", at::kChar},
+                                           {"u8", at::kByte},
+                                           {"bool", at::kBool},
+                                           {"f8e4m3", at::kFloat8_e4m3fn},
+                                           {"f8e5m2", at::kFloat8_e5m2}};
 
 at::ScalarType fsdp::frontend::parseDtype(const std::string &name) {
   for (const DtypeName &entry : dtypeNames)
@@ -51,10 +59,12 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   if (tensor.layout() != at::kStrided)
     throw CaptureError(what + " is not a dense tensor");
   const at::ScalarType dtype = tensor.scalar_type();
-  const bool isKept = isParameter ? at::isFloatingType(dtype)
-                                  : *getDtypeName(dtype) != '?' || dtype == at::kComplexFloat;
-  if (!isKept)
+  const bool isReal = *getDtypeName(dtype) != '?';
+  if (!isReal && (isParameter || dtype != at::kComplexFloat))
     throw CaptureError(what + " has unsupported dtype " + toString(dtype));
+  if (isParameter && tensor.requires_grad() && c10::elementSize(dtype) < 2)
+    throw CaptureError(what + " is trained in " + toString(dtype) +
+                       ", which no optimizer does: freeze it");
   if (!isParameter && tensor.requires_grad())
     throw CaptureError(what + " requires a gradient but is no nn.Parameter");
   if (isParameter && !tensor.is_contiguous())

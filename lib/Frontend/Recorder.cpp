@@ -42,6 +42,8 @@ bool fsdp::frontend::isSupportedDtype(at::ScalarType dtype) {
   case at::kDouble:
   case at::kBool:
   case at::kBFloat16:
+  case at::kFloat8_e5m2:
+  case at::kFloat8_e4m3fn:
   case at::kComplexFloat:
   case at::kComplexDouble:
   case at::kUInt64: // the state of CUDA's random number generator

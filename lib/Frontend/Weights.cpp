@@ -22,6 +22,10 @@ static const char *getSafetensorsName(at::ScalarType dtype) {
     return "F16";
   case at::kBFloat16:
     return "BF16";
+  case at::kFloat8_e5m2:
+    return "F8_E5M2";
+  case at::kFloat8_e4m3fn:
+    return "F8_E4M3";
   case at::kFloat:
     return "F32";
   case at::kDouble:

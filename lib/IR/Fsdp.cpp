@@ -21,10 +21,14 @@ using namespace fsdp;
 
 LogicalResult ParamOp::verify() {
   auto type = cast<RankedTensorType>(getType());
-  if (!isa<FloatType>(type.getElementType()))
+  Type element = type.getElementType();
+  if (getFrozen() ? !isa<FloatType, IntegerType>(element)
+                  : !isa<FloatType>(element) || element.getIntOrFloatBitWidth() < 16)
     return emitOpError("parameter @")
-           << getSymName() << " has element type " << type.getElementType()
-           << ", expected a floating-point type";
+           << getSymName() << " has element type " << element
+           << (getFrozen() ? ", expected a real type"
+                           : ", expected a floating-point type of at least 16 bits; parameters of "
+                             "other types must be frozen");
   return success();
 }
 

@@ -20,6 +20,10 @@ at::ScalarType fsdp::interpreter::convertElementType(Type type) {
     return at::kHalf;
   if (type.isBF16())
     return at::kBFloat16;
+  if (isa<Float8E5M2Type>(type))
+    return at::kFloat8_e5m2;
+  if (isa<Float8E4M3FNType>(type))
+    return at::kFloat8_e4m3fn;
   if (auto complex = dyn_cast<ComplexType>(type))
     return complex.getElementType().isF64() ? at::kComplexDouble : at::kComplexFloat;
   if (auto integer = dyn_cast<IntegerType>(type)) {

@@ -41,7 +41,7 @@ LogicalResult Lists::orderCalls() {
   return success();
 }
 
-/// Adds all groups of a call: in the flat layout its frozen parameters form a separate group.
+/// Adds all groups of a call: its frozen parameters may form separate groups.
 void Lists::addCall(unsigned group, SmallVectorImpl<Attribute> &list) {
   for (auto [index, other] : llvm::enumerate(asked))
     if (other.modules == asked[group].modules)

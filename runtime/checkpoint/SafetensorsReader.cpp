@@ -24,10 +24,22 @@ struct DTypeRow {
 };
 
 constexpr DTypeRow kDTypes[] = {
-    {"BOOL", FSDP_BOOL, 1}, {"U8", FSDP_U8, 1},   {"I8", FSDP_I8, 1},   {"I16", FSDP_I16, 2},
-    {"I32", FSDP_I32, 4},   {"I64", FSDP_I64, 8}, {"F16", FSDP_F16, 2}, {"BF16", FSDP_BF16, 2},
-    {"F32", FSDP_F32, 4},   {"F64", FSDP_F64, 8}, {"U16", {}, 2},       {"U32", {}, 4},
-    {"U64", {}, 8},         {"C64", FSDP_C64, 8}, {"F8_E4M3", {}, 1},   {"F8_E5M2", {}, 1},
+    {"BOOL", FSDP_BOOL, 1},
+    {"U8", FSDP_U8, 1},
+    {"I8", FSDP_I8, 1},
+    {"I16", FSDP_I16, 2},
+    {"I32", FSDP_I32, 4},
+    {"I64", FSDP_I64, 8},
+    {"F16", FSDP_F16, 2},
+    {"BF16", FSDP_BF16, 2},
+    {"F32", FSDP_F32, 4},
+    {"F64", FSDP_F64, 8},
+    {"U16", {}, 2},
+    {"U32", {}, 4},
+    {"U64", {}, 8},
+    {"C64", FSDP_C64, 8},
+    {"F8_E4M3", FSDP_F8E4M3, 1},
+    {"F8_E5M2", FSDP_F8E5M2, 1},
 };
 
 struct Placed {

@@ -164,6 +164,8 @@ template <typename Function> void withType(fsdp_dtype dtype, Function &&function
     return function(BFloat16());
   case FSDP_I16:
   case FSDP_BOOL:
+  case FSDP_F8E5M2:
+  case FSDP_F8E4M3:
   case FSDP_U64:
   case FSDP_C64:
   case FSDP_C128:

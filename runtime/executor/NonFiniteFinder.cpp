@@ -28,6 +28,8 @@ NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigne
 NonFiniteFinder::Counts NonFiniteFinder::count(const at::Tensor &tensor) {
   if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0)
     return {};
+  if (tensor.element_size() == 1) // torch cannot ask 8-bit floats
+    return count(tensor.to(at::kFloat));
   if (at::isfinite(tensor).all().item<bool>())
     return {};
   return {at::isnan(tensor).sum().item<int64_t>(), at::isinf(tensor).sum().item<int64_t>(),

@@ -112,9 +112,10 @@ bool EntryValidator::meets(const fsdp_entry &start, uint64_t ranks, uint64_t str
               " with stride " + std::to_string(stride));
 }
 
-/// True for a gather of shards that calls of the plan have encoded, since no parameter has the
-/// dtype FSDP_U8.
-static bool isEncoded(const fsdp_entry &gather) { return gather.dtype == FSDP_U8; }
+/// True for a gather of shards that calls of the plan have encoded as bytes.
+static bool isEncoded(const fsdp_entry &gather, const fsdp_group &group) {
+  return gather.dtype == FSDP_U8 && group.gather_dtype != FSDP_U8;
+}
 
 bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
@@ -129,7 +130,7 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
       return fail(where + ": gathers chunks by copy engines");
     if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
       return false;
-    if (isEncoded(entry)) {
+    if (isEncoded(entry, group)) {
       if (ofChunks || group.layout != FSDP_LAYOUT_PER_PARAM || view.gathersFromHost(entry))
         return fail(where + ": gathers encoded shards, but its group keeps " +
                     (ofChunks                      ? "chunks"

@@ -265,9 +265,10 @@ void Validator::checkGroups() {
     std::string where = at("group", i);
     if (!string(group.name, where))
       return;
-    if (!isFloatingPoint(group.dtype)) {
+    if (elementBytes(group.dtype) == 0 ||
+        (group.trained_elements != 0 && !isFloatingPoint(group.dtype))) {
       fail(where + " (" + displayName(view.string(group.name)) + "): parameters of dtype " +
-           dtypeName(group.dtype) + ", expected f32, bf16, f16 or f64");
+           dtypeName(group.dtype) + ", expected f32, bf16, f16 or f64, or frozen parameters");
       return;
     }
     auto travels = [&](uint32_t dtype, const char *verb, bool allowed) {

@@ -2,6 +2,7 @@
 
 #include "fsdp/CostModel/OperatorWork.h"
 #include "Calls.h"
+#include "fsdp/CostModel/Device.h"
 
 using namespace fsdp;
 using namespace fsdp::cost;
@@ -48,6 +49,24 @@ TEST(OperatorWork, GroupedProductsCountEachRowOnce) {
             R"(%r = aten.call "_grouped_mm.default"(%a, %b, %o, none, none) fwd in ""
            : (tensor<32x16xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<32x8xbf16>)");
   EXPECT_EQ(work.flops, 2 * 32 * 16 * 8);
+}
+
+// A GPU multiplies 8-bit numbers faster than bf16.
+TEST(OperatorWork, ProductsOfEightBitsHaveTheirOwnPeak) {
+  Calls calls(
+      "%a: tensor<64x32xf8E4M3FN>, %b: tensor<32x16xf8E4M3FN>, %s: tensor<f32>, "
+      "%l: tensor<64x32xi8>, %r: tensor<32x16xi8>",
+      R"(%x = aten.call "_scaled_mm.default"(%a, %b, %s, %s, none, none, bf16, true) fwd in ""
+                   : (tensor<64x32xf8E4M3FN>, tensor<32x16xf8E4M3FN>, tensor<f32>, tensor<f32>)
+                     -> tensor<64x16xbf16>
+                 %y = aten.call "_int_mm.default"(%l, %r) fwd in ""
+                   : (tensor<64x32xi8>, tensor<32x16xi8>) -> tensor<64x16xi32>)");
+  const Device *device = llvm::cantFail(lookupDevice("h100"));
+  for (size_t i : {0, 1}) {
+    OperatorWork work = countWork(calls[i]);
+    EXPECT_EQ(work.flops, 2 * 64 * 32 * 16);
+    EXPECT_DOUBLE_EQ(device->getPeakNs(work), work.flops / 1979e12 * 1e9);
+  }
 }
 
 // Scores: batch 2, 4 heads, 16 queries, 32 keys; heads of 8. Two products forward, five backward;

@@ -1,8 +1,18 @@
 // RUN: fsdp-opt %s --split-input-file --verify-diagnostics
 
-// Parameters are floating-point numbers.
-// expected-error@below {{parameter @w has element type 'i64', expected a floating-point type}}
+// Trained parameters are floating-point numbers of at least 16 bits.
+// expected-error@below {{parameter @w has element type 'i64', expected a floating-point type of at least 16 bits; parameters of other types must be frozen}}
 fsdp.param @w : tensor<4xi64>
+
+// -----
+
+// expected-error@below {{parameter @w has element type 'f8E5M2', expected a floating-point type of at least 16 bits}}
+fsdp.param @w : tensor<4xf8E5M2>
+
+// -----
+
+// expected-error@below {{parameter @w has element type 'complex<f32>', expected a real type}}
+fsdp.param @w : tensor<4xcomplex<f32>> frozen
 
 // -----
 

@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Float8_e4m3fn.h>
+#include <c10/util/Float8_e5m2.h>
 #include <c10/util/Half.h>
 
 #include <cmath>
@@ -66,6 +68,10 @@ void Filler::fill(std::byte *bytes, int64_t count, uint32_t dtype, double center
     return fillReals<c10::Half>(bytes, count, center, amplitude);
   case FSDP_BF16:
     return fillReals<c10::BFloat16>(bytes, count, center, amplitude);
+  case FSDP_F8E5M2:
+    return fillReals<c10::Float8_e5m2>(bytes, count, center, amplitude);
+  case FSDP_F8E4M3:
+    return fillReals<c10::Float8_e4m3fn>(bytes, count, center, amplitude);
   case FSDP_I64:
     return fillIntegers<int64_t>(bytes, count, bound);
   case FSDP_I32:

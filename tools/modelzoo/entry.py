@@ -31,7 +31,8 @@ def save_model(form, name, folder):
     if form == "export":
         path = folder / "model.pt2"
         model, batch, loss = zoo.build(name)
-        fsdpc.export(model, batch, path, loss=loss, specialize=zoo.ENTRIES[name].specialize, quiet=True)
+        fsdpc.export(model, batch, path, loss=loss, specialize=zoo.ENTRIES[name].specialize,
+                     mixed_precision=zoo.ENTRIES[name].policy(), quiet=True)  # fmt: skip
         return path, []
     path = folder / "model.pt"
     step, batch = zoo.build_step(name), zoo.build(name)[1]

@@ -1,6 +1,6 @@
 """Entries of the package PEFT: adapters on frozen bases."""
 
-from .registry import ENTRIES, entry
+from .registry import BF16, ENTRIES, entry
 
 
 def _lora(base, targets, **options):
@@ -15,6 +15,19 @@ def _lora(base, targets, **options):
         return get_peft_model(model, config), batch, loss
 
     return build
+
+
+def _on_bf16():
+    """The base in bf16; PEFT makes the adapters in fp32."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    model, batch, loss = ENTRIES["llama"].build()
+    config = LoraConfig(r=4, lora_dropout=0.0, target_modules=["q_proj", "v_proj"])
+    return get_peft_model(model.to(torch.bfloat16), config), batch, loss
+
+
+entry("llama-lora-on-bf16", "peft", mixed_precision=BF16)(_on_bf16)
 
 
 LORA = {

@@ -7,6 +7,8 @@ import os
 
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import zoo
 
@@ -29,10 +31,13 @@ def train(rank, name, groups, batches, kind, lr):
     """(losses as hex floats, final parameters by name)"""
     from torch.distributed.fsdp import fully_shard
 
-    model = zoo.build_step(name)
+    model, policy = zoo.build_step(name), zoo.ENTRIES[name].policy()
+    options = {"ignored_params": {p for p in model.parameters() if _is_whole(p)}}
+    if policy is not None:
+        options["mp_policy"] = policy
     for module in group_modules(model, groups):
-        fully_shard(module)
-    fully_shard(model)
+        fully_shard(module, **options)
+    fully_shard(model, **options)
     optimizer = make_optimizer(kind, list(model.parameters()), lr)
     losses = []
     for step in range(len(batches) // RANKS):
@@ -41,7 +46,18 @@ def train(rank, name, groups, batches, kind, lr):
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item().hex())
-    return losses, {name: p.full_tensor().detach() for name, p in model.named_parameters()}
+    return losses, {name: p.full_tensor().detach() for name, p in model.named_parameters() if _is_compared(p)}
+
+
+def _is_compared(parameter):
+    """False for tensor subclasses, whose tensors have names of their own in fsdpc's files, and for 8-bit floats, which gloo
+    does not gather alone. All of these are frozen."""
+    return isinstance(parameter, DTensor) and type(parameter.to_local()) is torch.Tensor and parameter.element_size() > 1
+
+
+def _is_whole(parameter):
+    """True for tensor subclasses that FSDP2 cannot cut."""
+    return is_traceable_wrapper_subclass(parameter) and not hasattr(parameter, "fsdp_pre_all_gather")
 
 
 def serve(rank, pipe, port):
@@ -58,7 +74,7 @@ def serve(rank, pipe, port):
                 losses, final = train(rank, name, groups, batches, kind, lr)
                 # As numpy arrays, since tensors would be sent in shared memory, which ends with
                 # this process.
-                pipe.send((losses, {name: t.numpy() for name, t in final.items()}))
+                pipe.send((losses, {name: (t.dtype, t.view(torch.uint8).numpy()) for name, t in final.items()}))
             except Exception as error:
                 pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
     except EOFError:
@@ -113,7 +129,7 @@ class Reference:
                 answers[pipe] = answer
                 waiting.remove(pipe)
         by_rank = [answers[pipe] for pipe in self.pipes]
-        final = {name: torch.from_numpy(array) for name, array in by_rank[0][1].items()}
+        final = {name: torch.from_numpy(array).view(dtype) for name, (dtype, array) in by_rank[0][1].items()}
         return [losses for losses, _ in by_rank], final
 
     def end(self):

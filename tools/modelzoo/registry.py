@@ -6,17 +6,28 @@ import torch
 import torch.nn.functional as F
 
 BATCH, SEQ, VOCAB = 2, 16, 128
+BF16 = dict(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 
 class Entry:
-    """An entry of the zoo. family: the package that it needs. specialize: that of fsdpc.export; such an entry has no trace,
-    which would take numbers of the batch without a check."""
+    """An entry of the zoo. family: the package that it needs. specialize, mixed_precision (keywords of FSDP2's policy):
+    those of fsdpc.export; entries with either have no trace, which would take numbers of the batch without a check, and
+    has no casts of policies. traced: False for others without one."""
 
-    def __init__(self, family, build, specialize):
+    def __init__(self, family, build, specialize=False, mixed_precision=None, traced=True):
         self.family, self.build, self.specialize = family, build, specialize
+        self.mixed_precision, self.traced = mixed_precision, traced and not specialize and mixed_precision is None
 
     def has(self, form):
-        return form == "export" or not self.specialize
+        return form == "export" or self.traced
+
+    def policy(self):
+        """FSDP2's policy of the model and its groups, or None."""
+        if self.mixed_precision is None:
+            return None
+        from torch.distributed.fsdp import MixedPrecisionPolicy
+
+        return MixedPrecisionPolicy(**self.mixed_precision)
 
     def is_installed(self):
         return importlib.util.find_spec(self.family) is not None
@@ -25,11 +36,11 @@ class Entry:
 ENTRIES = {}
 
 
-def entry(name, family, specialize=False):
-    """Registers the function below it as an entry; see zoo.py for what it returns."""
+def entry(name, family, **options):
+    """Registers the function below it as an entry; see zoo.py for what it returns, and Entry for options."""
 
     def add(build):
-        ENTRIES[name] = Entry(family, build, specialize)
+        ENTRIES[name] = Entry(family, build, **options)
         return build
 
     return add

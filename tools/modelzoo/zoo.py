@@ -10,7 +10,8 @@ import inspect
 import torch
 
 # Importing a module registers its entries, in the order of the table.
-from . import of_transformers, of_specialized, of_peft, of_vision, of_torch  # noqa: F401, I001
+from . import of_transformers, of_specialized, of_peft, of_torchao  # noqa: F401, I001
+from . import of_vision, of_torch, of_low_precision  # noqa: F401, I001
 from .registry import ENTRIES
 
 

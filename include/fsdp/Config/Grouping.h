@@ -13,6 +13,7 @@ namespace fsdp {
 struct NamedParam {
   std::vector<std::string> names;
   bool isFrozen = false; // it has no gradient
+  std::string dtype = {}; // any name of it; parameters of two dtypes are never in one group
   std::vector<int64_t> shape = {};
   /// The modules of the operations that use the parameter.
   std::vector<std::string> users = {};
@@ -23,7 +24,9 @@ struct ParamGroup {
   std::vector<std::string> modules; // "" is the root
   /// Indices into the model's parameters, in the model's order, frozen ones last.
   std::vector<unsigned> params;
-  /// In the flat layout the frozen parameters of a group form a separate group of the same modules.
+  /// Frozen parameters of another dtype than the group's first parameter, and in the flat layout
+  /// all frozen parameters of a group, form separate groups of the same modules, one for each
+  /// dtype.
   bool isFrozenPart = false;
   /// In FSDP2 these parameters are in the root group (ShardingConfig::splitRoot).
   bool isPartOfRoot = false;

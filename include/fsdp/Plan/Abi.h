@@ -35,6 +35,8 @@ typedef enum fsdp_dtype {
   FSDP_C128 = 10,
   FSDP_BOOL = 11,
   FSDP_BF16 = 15,
+  FSDP_F8E5M2 = 23,
+  FSDP_F8E4M3 = 24, /* float8_e4m3fn: without infinity */
   FSDP_U64 = 29
 } fsdp_dtype;
 
@@ -143,8 +145,8 @@ typedef enum fsdp_entry_kind {
    * has the group's chunk_ranks neighbours, `source` is the chunk of an FSDP_CHUNK. Otherwise, with
    * parameters_on_host, `source` is the group's host_gather_shard: the runtime first copies it to
    * its part of `destination` on stream FSDP_HOST_TO_DEVICE, and gathers from there. If `dtype` is
-   * FSDP_U8, `source` is the shard as encoded by FSDP_CALLs, in the per-param layout only, and
-   * FSDP_CALLs after the FSDP_WAIT decode the parameters. */
+   * FSDP_U8 and the group's gather_dtype another, `source` is the shard as encoded by FSDP_CALLs,
+   * in the per-param layout only, and FSDP_CALLs after the FSDP_WAIT decode the parameters. */
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`. The input at `source` has `count`
    * elements of `dtype` per rank (rank by rank); this rank's result goes to `destination`. The

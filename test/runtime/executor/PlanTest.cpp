@@ -207,7 +207,7 @@ TEST(PlanTest, GroupOfIntegers) {
   small.builder.groupTable[0].dtype = FSDP_I32;
   EXPECT_EQ(small.error(),
             "invalid plan: group 0 (layers.0): parameters of dtype i32, expected f32, "
-            "bf16, f16 or f64");
+            "bf16, f16 or f64, or frozen parameters");
 }
 
 // Copies keep shape and dtype.

@@ -9,7 +9,7 @@ import pathlib
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import methods, optimizers, output, precision, specialization, tracing
+from . import methods, optimizers, output, precision, specialization, subclasses, tracing
 from . import weights as weights_file
 from .errors import ExportError, note
 from .state import memory
@@ -23,11 +23,11 @@ FACTS = "fsdpc.json"
 @contextlib.contextmanager
 def meta_parameters():
     """Modules built in this context have parameters without values, on the meta device. Buffers
-    keep their values, for example tables that a module computes when it is made."""
+    keep their values, for example tables that a module computes when it is made, and so do tensor subclasses."""
     register = torch.nn.Module.register_parameter
 
     def register_on_meta(module, name, parameter):
-        if parameter is not None and not parameter.is_meta:
+        if parameter is not None and not parameter.is_meta and not subclasses.is_subclass(parameter):
             kind = type(parameter)
             parameter = kind(parameter.detach().to("meta"), requires_grad=parameter.requires_grad)
         register(module, name, parameter)
@@ -160,7 +160,7 @@ def _check_memory(model):
     parameters = {tensor.data_ptr(): name for name, tensor in reversed([*model.named_parameters()])}
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         first = parameters.get(tensor.data_ptr(), name)
-        if first != name and not tensor.is_meta and tensor.numel():
+        if first != name and not tensor.is_meta and tensor.numel() and tensor.data_ptr():
             raise ExportError(
                 f"'{name}' and '{first}' are different tensors of one memory: make them one parameter (assign the "
                 "parameter itself, not its .data), or copies"
@@ -186,10 +186,10 @@ def _check_constants(program):
                 )
 
 
-def _facts(model, optimizer):
+def _facts(model, optimizer, unwrapped):
     facts = {"aliases": _aliases(model)}
     if optimizer is not None:
-        facts["optimizer"] = optimizers.describe(model, optimizer)
+        facts["optimizer"] = optimizers.describe(model, optimizer, unwrapped.stand_in())
     return facts
 
 
@@ -251,15 +251,16 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         output.find_target(file)  # refuses a bad path before the work
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
-    _check_buffers(model)
-    _check_memory(model)
     batch = name_batch(model, batch, method)
     if not quiet:
         _print_notes(model, batch, optimizer)
     batch = _separate(batch)
-    facts = _facts(model, optimizer)
-    example = specialization.Example(model, batch if specialize else None)
     with contextlib.ExitStack() as stack:
+        unwrapped = stack.enter_context(subclasses.unwrapped(model))
+        _check_buffers(model)
+        _check_memory(model)
+        facts = _facts(model, optimizer, unwrapped)
+        example = specialization.Example(model, batch if specialize else None)
         stack.enter_context(tracing.without_cache(model))
         stack.enter_context(methods.as_forwards(model, forward_methods or {}))
         batch = stack.enter_context(_standing_in(model, batch))
@@ -268,7 +269,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             mixed = precision.Precision(model, mixed_precision)
             facts["mixed_precision"] = mixed.describe(mixed_precision)
             stack.enter_context(mixed.hooks())
-        stack.enter_context(running_as_step(model, batch, loss, mixed, method))
+        unwrapped.check(mixed)
+        stack.enter_context(running_as_step(model, batch, loss, mixed, method, unwrapped))
         program = tracing.run_export(model, batch, example, quiet)
     tracing.check_operators(program)
     _check_constants(program)

@@ -8,8 +8,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import (disable_proxy_modes_tracing, get_proxy_mode, make_fx,
                                                 track_tensor_tree)  # fmt: skip
 from torch.utils import _pytree as pytree
+from torch.overrides import _len_torch_function_stack, _pop_mode, _push_mode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import subclasses
 from .checks import format_caller
 from .errors import ExportError
 
@@ -48,6 +50,17 @@ def _without_autocast():
             torch.set_autocast_enabled(device, True)
 
 
+@contextlib.contextmanager
+def _without_function_modes():
+    """Leaves the modes of torch functions, of which torch.export has some. Functions of tensor subclasses stay."""
+    modes = [_pop_mode() for _ in range(_len_torch_function_stack())]
+    try:
+        yield
+    finally:
+        for mode in reversed(modes):
+            _push_mode(mode)
+
+
 class _Context(torch.autograd.function.FunctionCtx):
     """The `ctx` of a traced forward or backward."""
 
@@ -59,25 +72,34 @@ def _is_tensor(value):
     return isinstance(value, torch.Tensor)
 
 
+def _flatten(tensor):
+    """The plain tensors in a tensor, and a function that makes it of the next tensors of an iterator."""
+    if not subclasses.is_subclass(tensor):
+        return [tensor], next
+    tensors, make = subclasses.flatten(tensor)
+    return list(tensors.values()), make
+
+
 def _needs_gradient(arguments):
     return torch.is_grad_enabled() and any(_is_tensor(value) and value.requires_grad for value in arguments)
 
 
 class _Leaves:
-    """The tensors in nested values, in order. `fill` returns the nested values with other tensors."""
+    """The plain tensors in nested values and in tensor subclasses, in order. `fill` returns the nested values with other
+    tensors."""
 
     def __init__(self, values):
         self.values, self.spec = pytree.tree_flatten(values)
-        self.positions = [at for at, value in enumerate(self.values) if _is_tensor(value)]
-
-    @property
-    def tensors(self):
-        return [self.values[at] for at in self.positions]
+        self.tensors, self.makers = [], {}
+        for at, value in enumerate(self.values):
+            if _is_tensor(value):
+                tensors, self.makers[at] = _flatten(value)
+                self.tensors += tensors
 
     def fill(self, tensors):
-        values = list(self.values)
-        for at, tensor in zip(self.positions, tensors):
-            values[at] = tensor
+        values, tensors = list(self.values), iter(tensors)
+        for at, make in self.makers.items():
+            values[at] = make(tensors)
         return pytree.tree_unflatten(values, self.spec)
 
 
@@ -93,6 +115,10 @@ class _Tracer:
     def fail(self, reason):
         name = f"torch.autograd.Function '{self.function.__module__}.{self.function.__qualname__}'"
         raise ExportError(f"{getattr(self.function, 'described', name)} {reason}")
+
+    def _check_plain(self, what, results):
+        for value in filter(subclasses.is_subclass, results):
+            self.fail(f"has a {what} that returns a {type(value).__name__}, a tensor subclass: return plain tensors")
 
     def trace_forward(self):
         """Returns a graph from the operands to the outputs, followed by the tensors that the backward needs."""
@@ -111,6 +137,7 @@ class _Tracer:
             self.fail("writes to an argument (mark_dirty): return a new tensor")
         self.outputs = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
         tensors = [value for value in self.outputs if _is_tensor(value)]
+        self._check_plain("forward", tensors)
         if not getattr(context, "materialize_grads", True) and len(tensors) > 1:
             self.fail("has several outputs and set_materialize_grads(False): which of their gradients are None "
                       "is not known at export")  # fmt: skip
@@ -137,15 +164,19 @@ class _Tracer:
         context.saved_tensors = getattr(context, "to_save", None) or ()
         results = self.function.backward(context, *gradients)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
+        self._check_plain("backward", results)
         arguments = self.arguments.fill(self.operands)
         if len(results) < len(arguments) or any(r is not None for r in results[len(arguments):]):
             self.fail(f"has a backward that returns {len(results)} gradients, expected {len(arguments)}")
         by_operand = []
         for argument, result in zip(arguments, results):
-            if _is_tensor(argument):
-                by_operand.append(result if argument.requires_grad else None)
+            tensors = _Leaves(argument).tensors
+            if _is_tensor(argument) and argument.requires_grad:
+                if len(tensors) != 1:
+                    self.fail(f"has a {type(argument).__name__} that requires a gradient")
+                by_operand.append(result)
             else:  # autograd ignores tensors in lists and dicts
-                by_operand += [None] * len(_Leaves(argument).positions)
+                by_operand += [None] * len(tensors)
         return tuple(by_operand)
 
     def _trace(self, what, run, tensors):
@@ -211,7 +242,7 @@ class _Recorder:
         self.is_inside = True
         try:
             # The operators that run here belong to the graphs of the Function, not to the program itself.
-            with torch._C.DisableTorchFunction(), disable_proxy_modes_tracing():
+            with _without_function_modes(), disable_proxy_modes_tracing():
                 outputs = super(_BASE, function).apply(*arguments)
                 with torch.no_grad():
                     call = _Tracer(function, arguments, has_backward)

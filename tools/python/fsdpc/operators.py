@@ -24,6 +24,11 @@ def _find_definition(operator):
     return None if definition is None or operator._schema.is_mutable else definition
 
 
+def _is_composite(operator):
+    """True for an operator of torch.library that is defined in Python by others, which have a backward."""
+    return getattr(operator, "_defined_in_python", False) and operator._can_decompose()
+
+
 def _as_function(operator, definition, options):
     """Returns a torch.autograd.Function of the positional arguments; `options` are the keyword-only arguments."""
 
@@ -53,6 +58,9 @@ def traced(recorder):
     def call_or_record(mode, operator, pre_dispatch, args, kwargs):
         definition = _find_definition(operator)
         if definition is None:
+            if _is_composite(operator):
+                with mode:
+                    return operator.decompose(*args, **kwargs)
             return call(mode, operator, pre_dispatch, args, kwargs)
         if recorder.is_inside:
             with mode:

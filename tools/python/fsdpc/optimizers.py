@@ -53,8 +53,9 @@ def _shared(optimizer, name):
     return values[0] if same else _plain(name, optimizer.defaults[name])
 
 
-def describe(model, optimizer):
-    """The optimizer as lib/Frontend/OptimizerChoice.cpp reads it; raises ExportError."""
+def describe(model, optimizer, stand_in):
+    """The optimizer as lib/Frontend/OptimizerChoice.cpp reads it; raises ExportError. stand_in: by the identity of
+    parameters of the optimizer, the model's parameters that stand for them."""
     kind = _kind_of(optimizer)
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ExportError("there are hooks of the optimizer's step, which a compiled step does not run: remove them "
@@ -82,6 +83,7 @@ def describe(model, optimizer):
                 )
         members = []
         for parameter in group["params"]:
+            parameter = stand_in.get(id(parameter), parameter)
             if id(parameter) not in names:
                 raise ExportError(
                     f"group {number} of the optimizer has a parameter of shape "

@@ -10,6 +10,7 @@ from torch.distributed.utils import _apply_to_tensors
 
 from .errors import ExportError
 from .patterns import matches
+from .subclasses import Parts
 
 _NAMES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -76,6 +77,11 @@ def cast_result(policy, result):
     return _cast_all(policy.output_dtype, result) if policy.output_dtype else result
 
 
+def _is_frozen_part(module, parameter):
+    """True for tensors in a frozen subclass, which decides by itself what FSDP2 casts (Parts.check)."""
+    return isinstance(module, Parts) and not parameter.requires_grad
+
+
 class Precision:
     """The option `mixed_precision` of fsdpc.export for a model.
 
@@ -86,7 +92,7 @@ class Precision:
     def __init__(self, model, policies):
         modules = dict(model.named_modules())
         self.model, self.groups, self.root = model, [], None
-        self.dtypes = {}  # dtypes of parameters, by id
+        self.policies = {}  # of parameters, by id
         seen = {}
         for key, policy in policies.items():
             _check(key, policy)
@@ -100,7 +106,7 @@ class Precision:
                 held = [modules[name] for name in names]
                 for module in held:
                     for parameter in module.parameters():
-                        self.dtypes.setdefault(id(parameter), policy.param_dtype)
+                        self.policies.setdefault(id(parameter), policy)
                 if names == [""]:
                     self.root = policy
                 else:
@@ -158,8 +164,8 @@ class Precision:
         """Where modules hold parameters to cast: (dict, name, dtype)."""
         for module in self.model.modules():
             for name, parameter in module._parameters.items():
-                dtype = self.dtypes.get(id(parameter))
-                if dtype is not None and torch.is_floating_point(parameter):
+                dtype = getattr(self.policies.get(id(parameter)), "param_dtype", None)
+                if dtype is not None and torch.is_floating_point(parameter) and not _is_frozen_part(module, parameter):
                     if parameter.dtype != dtype:
                         yield module._parameters, name, dtype
 

@@ -73,7 +73,7 @@ def _without_step(model, own):
         held["forward"] = entry
 
 
-def _make_forward(model, batch, loss=None, mixed=None, method="forward"):
+def _make_forward(model, batch, loss=None, mixed=None, method="forward", unwrapped=None):
     """A forward of the model that takes the batch by name and returns the scalar loss of `method`."""
     own, forward = vars(model).get("forward"), _entry(model, method)
     parameters = inspect.signature(forward).parameters
@@ -94,12 +94,16 @@ def _make_forward(model, batch, loss=None, mixed=None, method="forward"):
     places = list(mixed.places()) if mixed else []
     root = mixed.root if mixed else None
 
+    def run_forward(leading, rest):
+        with unwrapped.made() if unwrapped else contextlib.nullcontext():
+            return forward(*leading, **rest)
+
     def run_mixed(leading, rest):
         mixed.begin()
         with precision.cast_parameters(places):
             if root is not None:
                 leading, rest = precision.cast_arguments(root, leading, rest)
-            output = forward(*leading, **rest)
+            output = run_forward(leading, rest)
         return output if root is None else precision.cast_result(root, output)
 
     def run(self, *values, **named):
@@ -107,7 +111,7 @@ def _make_forward(model, batch, loss=None, mixed=None, method="forward"):
         leading = [batch[name] for name in given if name in positional]
         rest = {name: batch[name] for name in given if name not in positional}
         with _without_step(model, own):
-            output = forward(*leading, **rest) if mixed is None else run_mixed(leading, rest)
+            output = run_forward(leading, rest) if mixed is None else run_mixed(leading, rest)
         return find_loss(output if loss is None else loss(output, batch))
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

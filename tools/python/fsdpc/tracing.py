@@ -226,6 +226,8 @@ _REMEDIES = (
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
     ("process group", _COLLECTIVES), ("group cannot be None", _COLLECTIVES),
     ("torch._C.Generator", "draw without a generator: a step's random numbers follow from its --seed"),
+    ("cast NotImplemented", "a tensor subclass computes in __torch_dispatch__, under autograd, where an export does not see "
+     "its operators: use one that does so in __torch_function__, or a module"),
     ("Mutating", "a buffer or attribute is assigned in forward: register it as a buffer and write "
      "it in place, or compute it before"),
 )  # fmt: skip
