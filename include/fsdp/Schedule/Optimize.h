@@ -22,7 +22,7 @@ struct OptimizeOptions {
   /// The simulations of one search. If it ends far from the bound, a second search has
   /// `kSecondSearch` times as many.
   int64_t simulationBudget = 3000;
-  static constexpr double kFarFromBound = 1.02; // makespan / bound
+  static constexpr double kFarFromBound = 1.01; // makespan / bound
   static constexpr int64_t kSecondSearch = 3;
   /// The search stops when makespan / bound is at most this.
   double targetRatio = 1.001;
