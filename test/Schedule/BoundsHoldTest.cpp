@@ -1,6 +1,8 @@
 //===- BoundsHoldTest.cpp - No plan beats a bound -------------------------===//
 
+#include "CaseBound.h"
 #include "ExhaustiveSearch.h"
+#include "Model/LiveBytes.h"
 #include "RandomProblem.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Policies.h"
@@ -52,6 +54,19 @@ static void expectOrdered(const Bounds &bounds) {
   EXPECT_LE(bounds.coarseNs, bounds.fullNs * (1 + kSolver));
 }
 
+/// Counts the problems on which cases of chunks raise the bound of the linear program.
+class CaseBoundCheck {
+public:
+  void expectAtMost(const Problem &problem, double makespanNs) {
+    for (bool coarsen : {true, false}) {
+      const double boundNs = caseBound(problem, {.coarsen = coarsen}, 0);
+      EXPECT_LE(boundNs, makespanNs * (1 + kRounding)) << coarsen;
+      numRaised += boundNs > fluidBound(problem, {.coarsen = coarsen}).makespanNs * (1 + 1e-6);
+    }
+  }
+  int numRaised = 0;
+};
+
 /// Of `numProblems` drawn problems; --gtest_random_seed=N takes those behind N times as many.
 static uint64_t getFirstSeed(uint64_t numProblems) {
   return static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)) * numProblems;
@@ -63,6 +78,7 @@ TEST(BoundsHold, OnTinyProblems) {
   const uint64_t first = getFirstSeed(kNumProblems);
   double sumOfLogs = 0;
   int count = 0, numMet = 0;
+  CaseBoundCheck cases;
   for (uint64_t seed = first; seed < first + kNumProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeTinyProblem(seed);
@@ -77,6 +93,7 @@ TEST(BoundsHold, OnTinyProblems) {
       Bounds bounds = findBounds(problem);
       EXPECT_LE(bounds.fullNs, optima[i] * (1 + kRounding));
       expectOrdered(bounds);
+      cases.expectAtMost(problem, optima[i]);
       if (optima[i] == 0)
         continue;
       ++count;
@@ -98,6 +115,7 @@ TEST(BoundsHold, OnTinyProblems) {
 TEST(BoundsHold, OnScatteredProblems) {
   constexpr uint64_t kNumProblems = 1500;
   const uint64_t first = getFirstSeed(kNumProblems);
+  CaseBoundCheck cases;
   for (uint64_t seed = first; seed < first + kNumProblems && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeScatteredProblem(seed);
@@ -111,8 +129,10 @@ TEST(BoundsHold, OnScatteredProblems) {
       problem.memoryCapBytes = caps[i];
       EXPECT_LE(fluidBound(problem, {}).makespanNs, optima[i] * (1 + kRounding));
       EXPECT_LE(fluidBound(problem, {.coarsen = false}).makespanNs, optima[i] * (1 + kRounding));
+      cases.expectAtMost(problem, optima[i]);
     }
   }
+  EXPECT_GT(cases.numRaised, 10);
 }
 
 // Whole steps, where runs of operations are looked at as one.
@@ -137,11 +157,64 @@ TEST(BoundsHold, OnRandomSteps) {
           bestNs = std::min(bestNs, result.makespanNs);
       Bounds bounds = findBounds(problem);
       EXPECT_LE(bounds.fullNs, bestNs * (1 + kRounding));
+      EXPECT_LE(caseBound(problem, {}, 0), bestNs * (1 + kRounding));
       expectOrdered(bounds);
     }
     if (HasFailure())
       return;
   }
+}
+
+/// The number of chunks that are live at the operation; nullopt if a copy is kept over it.
+static std::optional<uint32_t> countChunks(const Problem &problem, const Plan &plan,
+                                           uint32_t operation) {
+  const std::vector<int32_t> previous = problem.previousUses();
+  uint32_t count = 0;
+  for (uint32_t use = 0; use < problem.uses.size(); ++use) {
+    if (previous[use] < 0)
+      continue;
+    const uint32_t last = problem.uses[size_t(previous[use])].last, first = problem.uses[use].first;
+    if (plan.kept[use] && last < operation && operation < first &&
+        problem.groupOfUse(use).keep != KeepRule::Always)
+      return std::nullopt;
+    count += !plan.chunked.empty() && plan.chunked[use] && last <= operation && operation <= first;
+  }
+  return count;
+}
+
+// The lemma of CaseBound.h: a plan is a plan of the problem of its case. It takes as long there,
+// and no more memory at any operation.
+TEST(BoundsHold, PlansAreThoseOfTheirCases) {
+  int numPlans = 0, numOfSeveral = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = makeRandomProblem(seed);
+    Random random(seed);
+    problem.memoryCapBytes = problem.minimumPeak().bytes * 3 / 2;
+    const ChunkCases cases(problem);
+    for (int i = 0; i < 20 && !HasFailure(); ++i) {
+      std::optional<Plan> plan = listSchedule(problem, makeRandomDecisions(problem, random)).plan;
+      if (!plan || cases.mostChunks() == 0)
+        continue;
+      std::optional<uint32_t> count = countChunks(problem, *plan, cases.getOperation());
+      if (!count)
+        continue;
+      std::optional<Problem> ofCase = cases.makeProblem(*count);
+      ASSERT_TRUE(ofCase);
+      EXPECT_EQ(verify(*ofCase, *plan), std::nullopt);
+      EXPECT_EQ(makespanNs(*ofCase, *plan), makespanNs(problem, *plan));
+      std::vector<Operation> operations = addChunks(problem, plan->chunked);
+      std::vector<Operation> ofCaseOperations = addChunks(*ofCase, plan->chunked);
+      for (size_t k = 0; k < operations.size(); ++k) {
+        EXPECT_LE(ofCaseOperations[k].liveBytes, operations[k].liveBytes) << k;
+        EXPECT_LE(ofCaseOperations[k].carriedBytes, operations[k].carriedBytes) << k;
+      }
+      ++numPlans;
+      numOfSeveral += *count > 1;
+    }
+  }
+  EXPECT_GT(numPlans, 200);
+  EXPECT_GT(numOfSeveral, 50);
 }
 
 TEST(BoundsHold, AreTheSameEachTime) {
@@ -152,6 +225,7 @@ TEST(BoundsHold, AreTheSameEachTime) {
     problem.memoryCapBytes = problem.minimumPeak().bytes * 21 / 20;
     LowerBound first = fluidBound(problem, {}), second = fluidBound(problem, {});
     EXPECT_EQ(first.makespanNs, second.makespanNs);
+    EXPECT_EQ(caseBound(problem, {}, 0), caseBound(problem, {}, 0));
     EXPECT_EQ(first.kept, second.kept);
     EXPECT_EQ(first.chunked, second.chunked);
   }

@@ -118,7 +118,7 @@ TEST(LocalSearch, ImprovesWithinItsBudget) {
     OptimizeOptions options{.simulationBudget = 300, .targetRatio = 0};
     Evaluator evaluator(problem, options);
     double firstNs = evaluator.evaluate(decideByPolicy(problem, Policy::Asap));
-    searchLocally(SearchSpace(problem), seed, evaluator);
+    searchLocally(SearchSpace(problem), seed, evaluator.bestDecisions(), evaluator);
     EXPECT_LE(evaluator.numSimulations(), 300);
     EXPECT_LE(evaluator.best().makespanNs, firstNs);
     EXPECT_DOUBLE_EQ(makespanNs(problem, evaluator.best().plan), evaluator.best().makespanNs);

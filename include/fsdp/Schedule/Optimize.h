@@ -19,11 +19,11 @@ namespace fsdp::schedule {
 
 struct OptimizeOptions {
   uint64_t seed = 0;
-  /// The simulations of one search. If it ends far from the bound, simulated annealing is repeated
-  /// from its best plan, each time with as many simulations and other random choices.
+  /// The simulations of one search. If it ends far from the bound, a second search has
+  /// `kSecondSearch` times as many.
   int64_t simulationBudget = 3000;
-  static constexpr double kFarFromBound = 1.02; // makespan / bound
-  static constexpr int64_t kRepetitions = 3;
+  static constexpr double kFarFromBound = 1.01; // makespan / bound
+  static constexpr int64_t kSecondSearch = 3;
   /// The search stops when makespan / bound is at most this.
   double targetRatio = 1.001;
   /// A lower bound that the caller knows, such as that of a problem with more memory. The search

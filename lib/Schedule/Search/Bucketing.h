@@ -14,8 +14,8 @@
 namespace fsdp::schedule {
 
 struct Recipe {
-  std::vector<uint8_t> kept;    // by use
-  std::vector<uint8_t> chunked; // by use; empty: none
+  std::vector<uint8_t> kept;         // by use
+  std::vector<uint8_t> chunked = {}; // by use; empty: none
   /// Neighbours form buckets. A bucket is full at so many bytes; 0: each has one member.
   double gatherBytes = 0, reductionBytes = 0;
   /// Gates are the latest starts with which every gather ends before its use, if each gather takes

@@ -135,8 +135,7 @@ void CoordinateDescent::descendAll() {
 }
 
 void CoordinateDescent::run() {
-  Recipe start;
-  start.kept = space.alwaysKept;
+  const Recipe start{space.alwaysKept};
   tryRecipe(start);
   if (current.kept.empty())
     return;
@@ -155,7 +154,7 @@ void CoordinateDescent::run() {
 
   // The best recipe without chunks has buckets and gates for many gathers from all ranks. So the
   // descent runs once more, from a recipe with chunks alone.
-  current = std::move(start);
+  current = start;
   currentNs = std::numeric_limits<double>::infinity();
   tryUses({}, chunkOrder);
   tryUsesOfBound();

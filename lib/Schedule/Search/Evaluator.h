@@ -76,9 +76,10 @@ private:
 /// chunks.
 void descendCoordinates(const SearchSpace &space, const LowerBound &bound, Evaluator &evaluator);
 
-/// Local search by simulated annealing (Kirkpatrick et al. 1983): random moves from the best
-/// decisions, at a temperature that falls over the rest of the budget.
-void searchLocally(const SearchSpace &space, uint64_t seed, Evaluator &evaluator);
+/// Local search by simulated annealing (Kirkpatrick et al. 1983): random moves from
+/// `current`, at a temperature that falls over the rest of the budget.
+void searchLocally(const SearchSpace &space, uint64_t seed, EvaluatedDecisions current,
+                   Evaluator &evaluator);
 
 } // namespace fsdp::schedule
 

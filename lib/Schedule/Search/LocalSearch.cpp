@@ -9,8 +9,8 @@
 
 using namespace fsdp::schedule;
 
-void fsdp::schedule::searchLocally(const SearchSpace &space, uint64_t seed, Evaluator &evaluator) {
-  EvaluatedDecisions current = evaluator.bestDecisions();
+void fsdp::schedule::searchLocally(const SearchSpace &space, uint64_t seed,
+                                   EvaluatedDecisions current, Evaluator &evaluator) {
   if (std::isinf(current.makespanNs))
     return;
   Draws draws(seed);

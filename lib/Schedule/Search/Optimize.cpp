@@ -59,17 +59,21 @@ void Optimizer::solveProgram() {
   evaluator.setBound(bound.makespanNs);
 }
 
+/// The second search begins with the best plan's copies and chunks, but with a launch for each
+/// collective: buckets, gates and a shared lane gain time at once, and moves seldom undo them.
 void Optimizer::search() {
   evaluator.limitSimulations(options.simulationBudget / 2);
   evaluator.setOrigin("coordinate descent");
   descendCoordinates(space, bound, evaluator);
   evaluator.setOrigin("local search");
-  for (int64_t i = 0; i <= OptimizeOptions::kRepetitions; ++i) {
-    evaluator.limitSimulations(options.simulationBudget * (i + 1));
-    searchLocally(space, options.seed + uint64_t(i), evaluator);
-    if (evaluator.isWithin(OptimizeOptions::kFarFromBound))
-      return;
-  }
+  evaluator.limitSimulations(options.simulationBudget);
+  searchLocally(space, options.seed, evaluator.bestDecisions(), evaluator);
+  if (evaluator.isWithin(OptimizeOptions::kFarFromBound))
+    return;
+  evaluator.limitSimulations(options.simulationBudget * (1 + OptimizeOptions::kSecondSearch));
+  const Decisions &best = evaluator.bestDecisions().decisions;
+  const Decisions single = makeDecisions(space, {best.kept, best.chunked});
+  searchLocally(space, options.seed + 1, {single, evaluator.evaluate(single)}, evaluator);
 }
 
 /// Adds plans that keep as much as fits or launch each collective as early as possible. These plans
@@ -80,9 +84,7 @@ void Optimizer::addRobustVariants() {
   for (Decisions::Gathers &bucket : ungated.gathers)
     bucket.gate = 0;
   evaluator.evaluate(ungated);
-  Recipe recipe;
-  recipe.kept = fitKeeps(space, orderByGap(space, space.mayKeep));
-  evaluator.evaluate(makeDecisions(space, recipe));
+  evaluator.evaluate(makeDecisions(space, {fitKeeps(space, orderByGap(space, space.mayKeep))}));
 }
 
 /// The candidates. In each candidate waits are put off, unless this makes it slower.

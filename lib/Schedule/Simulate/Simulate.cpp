@@ -38,8 +38,6 @@ Timeline fsdp::schedule::simulate(const Problem &problem, const Plan &plan) {
 }
 
 double fsdp::schedule::makespanNs(const Problem &problem, const Plan &plan) {
-  if (plan.chunked.empty())
-    return replay(problem, plan, NominalDurations{problem, {}});
   const Problem changed = withChunks(problem, plan.chunked);
   return replay(changed, plan, NominalDurations{changed, plan.chunked});
 }

@@ -4,6 +4,7 @@
 
 #include "Peers.h"
 
+#include "CaseBound.h"
 #include "ExactSearch.h"
 #include "fsdp/Schedule/Simulate.h"
 
@@ -52,12 +53,25 @@ uint64_t fsdp::benchmark::hashOf(const Plan &plan) {
 }
 
 /// Raises the lower bound by an exact search, if that ends.
-static void raiseBound(const Problem &problem, int64_t partialPlans, Measurement &result) {
+static void raiseBoundExactly(const Problem &problem, int64_t partialPlans, Measurement &result) {
   std::optional<ExactResult> exact = searchExactly(problem, result.makespanNs, partialPlans);
   if (!exact || !exact->isComplete)
     return;
   result.boundNs = exact->boundNs;
   result.boundKind = "exact";
+}
+
+/// Raises the lower bound by cases of kept chunks, if they raise it by more than 0.01 %.
+static void raiseBoundByCases(const Problem &problem, Measurement &result) {
+  constexpr double kLeastGain = 1.0001;
+  constexpr size_t kMostUsesWithLatency = 130; // as in the search: latencies cost time
+  const double boundNs =
+      caseBound(problem, {.ignoreLatency = problem.uses.size() > kMostUsesWithLatency},
+                result.boundNs * kLeastGain);
+  if (boundNs <= result.boundNs)
+    return;
+  result.boundNs = boundNs;
+  result.boundKind = "cases";
 }
 
 Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
@@ -88,7 +102,9 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   result.boundNs = outcome->bound.makespanNs;
   result.boundKind = getName(outcome->bound.kind);
   if (result.family == "tiny" && options.partialPlans > 0)
-    raiseBound(problem, options.partialPlans, result);
+    raiseBoundExactly(problem, options.partialPlans, result);
+  else if (result.ratio() > kRaisedAbove)
+    raiseBoundByCases(problem, result);
   result.origin = outcome->origin;
   result.simulations = outcome->simulations;
   result.planHash = hashOf(outcome->plan);
