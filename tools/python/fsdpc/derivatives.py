@@ -24,6 +24,11 @@ _DERIVATIVES = _Operator("derivatives")
 _REQUIRES_GRAD = _Operator("requires_grad")
 
 
+def _is_recorded(tensor):
+    """False for tensors of the code, and for subclasses, whose inner tensors are recorded."""
+    return get_proxy_slot(tensor, get_proxy_mode().tracer, None) is not None
+
+
 def _record(operator, results, named):
     """Adds a node; the tensors `results` are its results from here on."""
     tracer = get_proxy_mode().tracer
@@ -57,7 +62,7 @@ class Recorder:
     def follow(self, tensor):
         """Called where autograd begins to follow a tensor."""
         is_known = isinstance(tensor, torch.nn.Parameter) or id(tensor) in self.followed
-        if is_known or get_proxy_mode() is None or self.functions.is_inside:
+        if is_known or get_proxy_mode() is None or self.functions.is_inside or not _is_recorded(tensor):
             return
         self._note(tensor)
         _record(_REQUIRES_GRAD, tensor, {"tensor": tensor})
@@ -76,6 +81,8 @@ class Recorder:
             self.functions.is_inside = False
         for tensor in inputs:
             if tensor.is_leaf and not isinstance(tensor, torch.nn.Parameter) and id(tensor) not in self.followed:
+                if not _is_recorded(tensor):
+                    refuse("a derivative by a tensor that no operator of the forward has made", "make it by torch.zeros, say")
                 self._note(tensor)
                 _follow_from_its_beginning(tensor)
         used = [(tensor, result) for tensor, result in zip(inputs, found) if result is not None]

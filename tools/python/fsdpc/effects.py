@@ -69,7 +69,7 @@ def replaced(owner, name, value):
 
 def _refuse_hook(tensor, hook):
     refuse("a hook of a tensor's gradient (register_hook) is no part of an exported program",
-            "write it into the forward: x * s + (x * (1 - s)).detach() is x, with s times its gradient")  # fmt: skip
+           "write it into the forward: x * s + (x * (1 - s)).detach() is x, with s times its gradient")  # fmt: skip
 
 
 def _is_called_by_torch():
@@ -113,14 +113,14 @@ def _requires_grad(follow):
     original, method, leave = torch.Tensor.requires_grad, torch.Tensor.requires_grad_, torch.no_grad.__exit__
     changed = {}  # parameters by identity
 
-    def refuse():
+    def refuse_change():
         refuse("the forward freezes or unfreezes a parameter",
-                "freeze it before the export, or use its .detach() here; under torch.no_grad undo it before the end")  # fmt: skip
+               "freeze it before the export, or use its .detach() here; under torch.no_grad undo it before the end")  # fmt: skip
 
     def check(tensor, value):
         if isinstance(tensor, torch.nn.Parameter) and original.__get__(tensor) != value:
             if torch.is_grad_enabled():
-                refuse()
+                refuse_change()
             if changed.pop(id(tensor), None) is None:
                 changed[id(tensor)] = tensor
 
@@ -146,7 +146,7 @@ def _requires_grad(follow):
         if torch.is_grad_enabled() and changed and error[:1] == (None,):
             for tensor in changed.values():
                 original.__set__(tensor, not original.__get__(tensor))
-            refuse()
+            refuse_change()
 
     return property(original.__get__, assign), assign_and_return, leave_and_check
 
