@@ -4,6 +4,7 @@
 import contextlib
 import io
 import random
+import types
 import unittest
 
 import torch
@@ -95,7 +96,7 @@ class Effects(exported.Exported):
             ("assigns .data", replaced),
             (r"asks whether torch.distributed is initialized[^\n]*\n  at .*effects_test.py",
              lambda model, x: model.linear(x) * (2 if torch.distributed.is_initialized() else 1)),
-            ("random numbers by random,", lambda model, x: model.linear(x) * random.random()),
+            ("random numbers by random, [^(]*$", lambda model, x: model.linear(x) * random.random()),
             (r"changes attribute 'calls' of the model \(0, then 1\)", counted),
             (r"changes attribute 'state' of the model \(\[0, 'train'\], then \[1, 'train'\]\)", counted_in_dict),
             (r"sets the state of torch's random numbers[^\n]*\n  at .*effects_test.py", seeded),
@@ -112,6 +113,12 @@ class Effects(exported.Exported):
         (x * 2).backward()
         self.assertEqual((x.item(), x.grad.item()), (3, 4))
         self.assertNotIn("data", vars(torch.Tensor))
+
+    def test_spec_augment(self):
+        """transformers draws its masks by numpy."""
+        model = Model(lambda model, x: model.linear(x) * random.random())
+        model.linear.config = types.SimpleNamespace(apply_spec_augment=True)
+        self.expect_refusal(r"draws random numbers .*\(set apply_spec_augment of the model's configuration to False\)", model)
 
     def test_modules_refused(self):
         model = Model(lambda model, x: model.linear(x))

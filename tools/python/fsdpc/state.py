@@ -207,9 +207,10 @@ def repeated(model, export, decisive, quiet):
     finally:
         before.restore(model)
     if drawn:
+        augments = any(getattr(getattr(module, "config", None), "apply_spec_augment", False) for module in model.modules())
         raise ExportError(
             f"the forward draws random numbers by {drawn[0]}, which would be the same in each step: draw them by torch, "
-            "or make them an input"
+            "or make them an input" + (" (set apply_spec_augment of the model's configuration to False)" if augments else "")
         )
     if changed and _text(program) != _text(again):
         name, key, *states = changed[0]
