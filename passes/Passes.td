@@ -58,8 +58,8 @@ defvar searchOptions = [
          "Upper limit on the bytes of one launch of several collectives, as 1GiB; 0: no limit">,
   Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
   Option<"budget", "budget", "int64_t", "3000",
-         "Number of simulations of a search; it is repeated up to three times while its plan takes over "
-         "2 % longer than the bound">
+         "Number of simulations of a search; if its plan takes over 1 % longer than the bound, a second "
+         "search of three times as many follows">
 ] # costOptions;
 
 defvar fusionValues = [{::llvm::cl::values(

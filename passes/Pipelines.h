@@ -127,8 +127,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<uint64_t> seed{*this, "seed", llvm::cl::init(0), llvm::cl::desc("Of the search")};
   Option<int64_t> budget{
       *this, "budget", llvm::cl::init(3000),
-      llvm::cl::desc("Number of simulations of a search; it is repeated up to three times while "
-                     "its plan takes over 2 % longer than the bound")};
+      llvm::cl::desc(
+          "Number of simulations of a search; if its plan takes over 1 % longer than the "
+          "bound, a second search of three times as many follows")};
   Option<std::string> device{
       *this, "device",
       llvm::cl::desc("Device that predicts durations: h100, h200, b200, a100, cpu")};

@@ -51,7 +51,7 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
     int64_t sizeBytes = problem.groups[use.group].gatheredBytes;
     rows.push_back(
         {use.group, use.last, part, "keep", sizeBytes, std::nullopt, "",
-         "stays gathered, as asked, saves " +
+         "stays gathered for the backward, saves " +
              formatTime(
                  problem.meshOf(problem.groups[use.group]).gatherCost.durationNs(sizeBytes)) +
              " of gathering"});

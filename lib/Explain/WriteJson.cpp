@@ -81,13 +81,27 @@ static void writeRows(const ExplainedPlan &plan, json::OStream &out) {
   });
 }
 
-void fsdp::explain::writeJson(const ExplainedPlan &plan, llvm::raw_ostream &os) {
+static void writeSensitivity(llvm::ArrayRef<WhatIf> changes, json::OStream &out) {
+  if (changes.empty())
+    return;
+  out.attributeArray("whatIf", [&] {
+    for (const WhatIf &change : changes)
+      out.object([&] {
+        out.attribute("change", change.change);
+        out.attribute("stepNs", toNs(change.stepNs));
+      });
+  });
+}
+
+void fsdp::explain::writeJson(const ExplainedPlan &plan, llvm::ArrayRef<WhatIf> changes,
+                              llvm::raw_ostream &os) {
   json::OStream out(os, /*IndentSize=*/1);
   out.object([&] {
     writeStep(plan, out);
     writePeak(plan.view, out);
     writeDecisions(plan.view, out);
     writeRows(plan, out);
+    writeSensitivity(changes, out);
   });
   os << '\n';
 }

@@ -144,7 +144,7 @@ TEST_F(Writers, TextHasALinePerCollectiveOfAGroup) {
   EXPECT_THAT(text, HasSubstr("gathered again"));
   text = write([&](auto &os) { printGroups(getPlan(), "", os); });
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7); // layers.1 is kept as well
-  EXPECT_THAT(text, HasSubstr("stays gathered, as asked, saves 7.00 ns of gathering"));
+  EXPECT_THAT(text, HasSubstr("stays gathered for the backward, saves 7.00 ns of gathering"));
 }
 
 TEST(Quantities, HaveThreeOrFourDigits) {

@@ -63,8 +63,7 @@ static int run(const Options &options) {
                                                     {"--json", options.json},
                                                     {"--log-decisions", options.decisionLog}}))
     return fail(*clash);
-  for (auto [flag, path] :
-       {std::pair("--trace", &options.trace), {"--html", &options.html}, {"--json", &options.json}})
+  for (auto [flag, path] : {std::pair("--trace", &options.trace), {"--html", &options.html}})
     if (*path == "-" && options.isSensitivityAsked)
       return fail(llvm::Twine("--what-if is printed, but ") + flag + " - takes standard output");
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
@@ -90,6 +89,9 @@ static int run(const Options &options) {
       llvm::none_of(problem.groups, [&](const auto &group) { return group.name == options.group; }))
     return fail("--group: there is no group '" + options.group + "', only " + listGroups(problem));
 
+  std::vector<WhatIf> changes;
+  if (options.isSensitivityAsked)
+    changes = findSensitivity(problem, module->plan);
   if (!options.trace.empty())
     if (llvm::Error error =
             printFile(options.trace, [&](llvm::raw_ostream &os) { writeTrace(module->view, os); }))
@@ -99,8 +101,9 @@ static int run(const Options &options) {
             options.html, [&](llvm::raw_ostream &os) { writePage(module->getPlan(), os); }))
       return fail(std::move(error));
   if (!options.json.empty())
-    if (llvm::Error error = printFile(
-            options.json, [&](llvm::raw_ostream &os) { writeJson(module->getPlan(), os); }))
+    if (llvm::Error error = printFile(options.json, [&](llvm::raw_ostream &os) {
+          writeJson(module->getPlan(), changes, os);
+        }))
       return fail(std::move(error));
   if (options.trace == "-" || options.html == "-" || options.json == "-")
     return 0;
@@ -111,7 +114,7 @@ static int run(const Options &options) {
     }
     printGroups(module->getPlan(), options.group, os);
     if (options.isSensitivityAsked)
-      printSensitivity(findSensitivity(problem, module->plan), module->view.makespanNs, os);
+      printSensitivity(changes, module->view.makespanNs, os);
   });
   return error ? fail(std::move(error)) : 0;
 }

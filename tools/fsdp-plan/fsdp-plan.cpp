@@ -287,9 +287,10 @@ int main(int argc, char **argv) {
                 "Elementwise operators that become generated kernels, as --fusion of fsdpc: off, "
                 "exact, fast, or auto: fast for CUDA, exact for CPUs");
   CLI::Option *budget =
-      app.add_option("--budget", options.sweep.simulationBudget,
-                     "Number of simulations of a search; it is repeated up to three times while "
-                     "its plan takes over 2 % longer than the bound (1000; 3000 for --fits)")
+      app.add_option(
+             "--budget", options.sweep.simulationBudget,
+             "Number of simulations of a search; if its plan takes over 1 % longer than the "
+             "bound, a second search of three times as many follows (1000; 3000 for --fits)")
           ->check(CLI::PositiveNumber);
   addSizeFlag(app, "--max-bucket-size", options.maxBucketBytes,
               "Upper limit on the bytes of one launch of several collectives, as 1GiB (no limit)");

@@ -401,8 +401,8 @@ int main(int argc, char **argv) {
       "upper limit on the bytes of one launch of several collectives, as 1GiB (no limit)");
   app.add_option("--seed", options.seed, "seed of the search")->capture_default_str();
   app.add_option("--budget", options.budget,
-                 "number of simulations of a search; it is repeated up to three times while its "
-                 "plan takes over 2 % longer than the bound")
+                 "number of simulations of a search; if its plan takes over 1 % longer than the "
+                 "bound, a second search of three times as many follows")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--save-temps", options.saveTemps,

@@ -4,6 +4,7 @@
 #define FSDP_EXPLAIN_PRINT_H
 
 #include "fsdp/Explain/Explanation.h"
+#include "fsdp/Explain/Sensitivity.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -25,8 +26,9 @@ void printStep(const ExplainedPlan &plan, llvm::raw_ostream &os);
 /// group of this name, with its decisions; empty: all.
 void printGroups(const ExplainedPlan &plan, llvm::StringRef group, llvm::raw_ostream &os);
 
-/// Writes all of this as one JSON object. Times are whole nanoseconds, sizes bytes.
-void writeJson(const ExplainedPlan &plan, llvm::raw_ostream &os);
+/// Writes all of this, and `changes` of the hardware if there are any, as one JSON object. Times
+/// are whole nanoseconds, sizes bytes.
+void writeJson(const ExplainedPlan &plan, llvm::ArrayRef<WhatIf> changes, llvm::raw_ostream &os);
 
 } // namespace fsdp::explain
 
