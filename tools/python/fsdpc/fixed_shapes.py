@@ -78,7 +78,8 @@ class Fixer:
         return function(args[0], indices, *args[2:], **kwargs)
 
     def _select(self, function, args, kwargs):
-        tensor, mask = torch.broadcast_tensors(*args)
+        # Else the operands themselves would count as results of a broadcast from here on.
+        tensor, mask = args if args[0].shape == args[1].shape else torch.broadcast_tensors(*args)
         positions = self._find_positions(mask)
         return None if positions is None else _aten.index.Tensor(tensor, positions)
 
