@@ -13,46 +13,6 @@
 using namespace mlir;
 using namespace fsdp;
 
-std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
-  if (element.isF32())
-    return FSDP_F32;
-  if (element.isBF16())
-    return FSDP_BF16;
-  if (element.isF16())
-    return FSDP_F16;
-  if (element.isF64())
-    return FSDP_F64;
-  if (isa<Float8E5M2Type>(element))
-    return FSDP_F8E5M2;
-  if (isa<Float8E4M3FNType>(element))
-    return FSDP_F8E4M3;
-  if (auto complex = dyn_cast<ComplexType>(element))
-    return complex.getElementType().isF32()   ? std::optional(FSDP_C64)
-           : complex.getElementType().isF64() ? std::optional(FSDP_C128)
-                                              : std::nullopt;
-  auto integer = dyn_cast<IntegerType>(element);
-  if (!integer)
-    return std::nullopt;
-  if (integer.isUnsigned())
-    return integer.getWidth() == 8    ? std::optional(FSDP_U8)
-           : integer.getWidth() == 64 ? std::optional(FSDP_U64)
-                                      : std::nullopt;
-  switch (integer.getWidth()) {
-  case 1:
-    return FSDP_BOOL;
-  case 8:
-    return FSDP_I8;
-  case 16:
-    return FSDP_I16;
-  case 32:
-    return FSDP_I32;
-  case 64:
-    return FSDP_I64;
-  default:
-    return std::nullopt;
-  }
-}
-
 /// The elements of a constant in the runtime's layout: row-major, one byte per bool.
 static FailureOr<std::vector<unsigned char>> getConstantBytes(ElementsAttr value) {
   auto type = cast<RankedTensorType>(value.getType());

@@ -4,6 +4,7 @@
 #define FSDP_LIB_EXPORT_PLANBUILDER_H
 
 #include "fsdp/Export/PlanTables.h"
+#include "fsdp/IR/ElementTypes.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Location.h"
@@ -13,9 +14,6 @@
 #include <optional>
 
 namespace fsdp {
-
-/// The plan's number for an element type; nullopt if plans do not support the type.
-std::optional<fsdp_dtype> getPlanDType(mlir::Type element);
 
 /// Appends to a plan's tables; equal strings and equal shapes are stored once.
 class PlanBuilder {

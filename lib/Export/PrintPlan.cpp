@@ -1,6 +1,7 @@
 //===- PrintPlan.cpp - A plan as text -------------------------------------===//
 
 #include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/Plan/DTypes.h"
 #include "fsdp/Plan/Optimizers.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,39 +13,8 @@
 using namespace llvm;
 
 static StringRef getDTypeName(uint32_t dtype) {
-  switch (dtype) {
-  case FSDP_U8:
-    return "u8";
-  case FSDP_I8:
-    return "i8";
-  case FSDP_I16:
-    return "i16";
-  case FSDP_I32:
-    return "i32";
-  case FSDP_I64:
-    return "i64";
-  case FSDP_F16:
-    return "f16";
-  case FSDP_F32:
-    return "f32";
-  case FSDP_F64:
-    return "f64";
-  case FSDP_C64:
-    return "c64";
-  case FSDP_C128:
-    return "c128";
-  case FSDP_BOOL:
-    return "bool";
-  case FSDP_BF16:
-    return "bf16";
-  case FSDP_F8E5M2:
-    return "f8e5m2";
-  case FSDP_F8E4M3:
-    return "f8e4m3";
-  case FSDP_U64:
-    return "u64";
-  }
-  return "?";
+  const fsdp::plan::DTypeFacts *facts = fsdp::plan::findDType(dtype);
+  return facts ? facts->name : "?";
 }
 
 static const char *getStreamName(uint32_t stream) {

@@ -2,6 +2,7 @@
 
 #include "StepBuilder.h"
 
+#include "fsdp/IR/ElementTypes.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -9,41 +10,9 @@ using namespace fsdp;
 using namespace fsdp::frontend;
 
 mlir::Type fsdp::frontend::convertDtype(at::ScalarType dtype, MLIRContext &context) {
-  Builder builder(&context);
-  switch (dtype) {
-  case at::kByte:
-    return builder.getIntegerType(8, /*isSigned=*/false);
-  case at::kChar:
-    return builder.getIntegerType(8);
-  case at::kShort:
-    return builder.getIntegerType(16);
-  case at::kInt:
-    return builder.getIntegerType(32);
-  case at::kLong:
-    return builder.getIntegerType(64);
-  case at::kUInt64:
-    return builder.getIntegerType(64, /*isSigned=*/false);
-  case at::kBool:
-    return builder.getI1Type();
-  case at::kHalf:
-    return builder.getF16Type();
-  case at::kBFloat16:
-    return builder.getBF16Type();
-  case at::kFloat8_e5m2:
-    return Float8E5M2Type::get(&context);
-  case at::kFloat8_e4m3fn:
-    return Float8E4M3FNType::get(&context);
-  case at::kFloat:
-    return builder.getF32Type();
-  case at::kDouble:
-    return builder.getF64Type();
-  case at::kComplexFloat:
-    return ComplexType::get(builder.getF32Type());
-  case at::kComplexDouble:
-    return ComplexType::get(builder.getF64Type());
-  default:
-    throw CaptureError(std::string("unsupported dtype ") + toString(dtype));
-  }
+  if (mlir::Type type = getElementType(static_cast<uint32_t>(dtype), &context))
+    return type;
+  throw CaptureError(std::string("unsupported dtype ") + toString(dtype));
 }
 
 /// An enumeration whose schema type is int.

@@ -271,7 +271,7 @@ void ExportedModel::addUserInput(const std::string &value) {
   const std::string name = getInputName(value);
   at::ScalarType dtype = convertDtype(meta.get_dtype());
   std::vector<int64_t> sizes = convertSizes(meta.get_sizes());
-  if (*getDtypeName(dtype) == '?')
+  if (!isRealInFiles(dtype))
     throw CaptureError("input '" + name + "' has unsupported dtype " + toString(dtype));
   InputSpec spec{.name = name, .dtype = getDtypeName(dtype), .sizes = sizes};
   if (!options.inputs.empty()) {

@@ -2,44 +2,40 @@
 
 #include "Model.h"
 
+#include "fsdp/Plan/DTypes.h"
+
 #include <ATen/ops/empty.h>
 
 #include <sstream>
 
+using namespace fsdp;
 using namespace fsdp::frontend;
 
-namespace {
-struct DtypeName {
-  const char *name;
-  at::ScalarType dtype;
-};
-} // namespace
+static_assert(static_cast<int>(at::kBFloat16) == FSDP_BF16 &&
+              static_cast<int>(at::kFloat8_e4m3fn) == FSDP_F8E4M3 &&
+              static_cast<int>(at::kUInt64) == FSDP_U64);
 
-static constexpr DtypeName dtypeNames[] = {{"f64", at::kDouble},
-                                           {"f32", at::kFloat},
-                                           {"f16", at::kHalf},
-                                           {"bf16", at::kBFloat16},
-                                           {"i64", at::kLong},
-                                           {"i32", at::kInt},
-                                           {"i16", at::kShort},
-                                           {"i8", at::kChar},
-                                           {"u8", at::kByte},
-                                           {"bool", at::kBool},
-                                           {"f8e4m3", at::kFloat8_e4m3fn},
-                                           {"f8e5m2", at::kFloat8_e5m2}};
+static const plan::DTypeFacts *findFacts(at::ScalarType dtype) {
+  return plan::findDType(static_cast<uint32_t>(dtype));
+}
+
+bool fsdp::frontend::isRealInFiles(at::ScalarType dtype) {
+  const plan::DTypeFacts *facts = findFacts(dtype);
+  return facts && facts->inFiles && !at::isComplexType(dtype);
+}
 
 at::ScalarType fsdp::frontend::parseDtype(const std::string &name) {
-  for (const DtypeName &entry : dtypeNames)
-    if (name == entry.name)
-      return entry.dtype;
+  for (const plan::DTypeFacts &facts : plan::kDTypes) {
+    const auto dtype = static_cast<at::ScalarType>(facts.dtype);
+    if (name == facts.name && isRealInFiles(dtype))
+      return dtype;
+  }
   throw CaptureError("unknown dtype '" + name + "'");
 }
 
 const char *fsdp::frontend::getDtypeName(at::ScalarType dtype) {
-  for (const DtypeName &entry : dtypeNames)
-    if (dtype == entry.dtype)
-      return entry.name;
-  return "?";
+  const plan::DTypeFacts *facts = findFacts(dtype);
+  return facts ? facts->name : "?";
 }
 
 std::string fsdp::frontend::describe(at::ScalarType dtype, at::IntArrayRef sizes) {
@@ -59,8 +55,7 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   if (tensor.layout() != at::kStrided)
     throw CaptureError(what + " is not a dense tensor");
   const at::ScalarType dtype = tensor.scalar_type();
-  const bool isReal = *getDtypeName(dtype) != '?';
-  if (!isReal && (isParameter || dtype != at::kComplexFloat))
+  if (!isRealInFiles(dtype) && (isParameter || dtype != at::kComplexFloat))
     throw CaptureError(what + " has unsupported dtype " + toString(dtype));
   if (isParameter && tensor.requires_grad() && c10::elementSize(dtype) < 2)
     throw CaptureError(what + " is trained in " + toString(dtype) +

@@ -101,8 +101,10 @@ void loadExportedProgram(const CaptureOptions &options, bool needsValues, Model 
 
 /// The dtype of an InputSpec; throws CaptureError.
 at::ScalarType parseDtype(const std::string &name);
-/// A dtype's name in InputSpecs: f32, i64; `?` if unsupported.
+/// The name of a dtype: f32, i64; `?` if tensors of the step cannot have it.
 const char *getDtypeName(at::ScalarType dtype);
+/// True for the dtypes of parameters, inputs and, but for complex ones, buffers.
+bool isRealInFiles(at::ScalarType dtype);
 
 /// `f32[4,128]`.
 std::string describe(at::ScalarType dtype, at::IntArrayRef sizes);

@@ -4,6 +4,7 @@
 
 #include "ShapesByRunning.h"
 #include "fsdp/IR/AtenSemantics.h"
+#include "fsdp/Plan/DTypes.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/SequenceNumber.h>
@@ -31,26 +32,7 @@ std::string fsdp::frontend::getCalleeName(const c10::OperatorHandle &op) {
 }
 
 bool fsdp::frontend::isSupportedDtype(at::ScalarType dtype) {
-  switch (dtype) {
-  case at::kByte:
-  case at::kChar:
-  case at::kShort:
-  case at::kInt:
-  case at::kLong:
-  case at::kHalf:
-  case at::kFloat:
-  case at::kDouble:
-  case at::kBool:
-  case at::kBFloat16:
-  case at::kFloat8_e5m2:
-  case at::kFloat8_e4m3fn:
-  case at::kComplexFloat:
-  case at::kComplexDouble:
-  case at::kUInt64: // the state of CUDA's random number generator
-    return true;
-  default:
-    return false;
-  }
+  return plan::findDType(static_cast<uint32_t>(dtype));
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,41 +2,18 @@
 
 #include "Weights.h"
 
+#include "fsdp/Plan/DTypes.h"
+
 #include <nlohmann/json.hpp>
 
+using namespace fsdp;
 using namespace fsdp::frontend;
 
 static const char *getSafetensorsName(at::ScalarType dtype) {
-  switch (dtype) {
-  case at::kByte:
-    return "U8";
-  case at::kChar:
-    return "I8";
-  case at::kShort:
-    return "I16";
-  case at::kInt:
-    return "I32";
-  case at::kLong:
-    return "I64";
-  case at::kHalf:
-    return "F16";
-  case at::kBFloat16:
-    return "BF16";
-  case at::kFloat8_e5m2:
-    return "F8_E5M2";
-  case at::kFloat8_e4m3fn:
-    return "F8_E4M3";
-  case at::kFloat:
-    return "F32";
-  case at::kDouble:
-    return "F64";
-  case at::kComplexFloat:
-    return "C64";
-  case at::kBool:
-    return "BOOL";
-  default:
+  const plan::DTypeFacts *facts = plan::findDType(static_cast<uint32_t>(dtype));
+  if (!facts || !facts->inFiles)
     throw CaptureError(std::string("unsupported dtype ") + toString(dtype));
-  }
+  return facts->inFiles;
 }
 
 void fsdp::frontend::writeWeights(const std::vector<ModelTensor> &tensors, OutputFile &file) {

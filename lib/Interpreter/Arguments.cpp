@@ -2,6 +2,7 @@
 
 #include "Arguments.h"
 
+#include "fsdp/IR/ElementTypes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 #include <ATen/ops/scalar_tensor.h>
@@ -12,36 +13,8 @@ using namespace mlir;
 using namespace fsdp;
 
 at::ScalarType fsdp::interpreter::convertElementType(Type type) {
-  if (type.isF64())
-    return at::kDouble;
-  if (type.isF32())
-    return at::kFloat;
-  if (type.isF16())
-    return at::kHalf;
-  if (type.isBF16())
-    return at::kBFloat16;
-  if (isa<Float8E5M2Type>(type))
-    return at::kFloat8_e5m2;
-  if (isa<Float8E4M3FNType>(type))
-    return at::kFloat8_e4m3fn;
-  if (auto complex = dyn_cast<ComplexType>(type))
-    return complex.getElementType().isF64() ? at::kComplexDouble : at::kComplexFloat;
-  if (auto integer = dyn_cast<IntegerType>(type)) {
-    switch (integer.getWidth()) {
-    case 1:
-      return at::kBool;
-    case 8:
-      return integer.isUnsigned() ? at::kByte : at::kChar;
-    case 16:
-      return at::kShort;
-    case 32:
-      return at::kInt;
-    case 64:
-      return integer.isUnsigned() ? at::kUInt64 : at::kLong;
-    default:
-      break;
-    }
-  }
+  if (std::optional<fsdp_dtype> dtype = getPlanDType(type))
+    return static_cast<at::ScalarType>(*dtype);
   throw std::runtime_error("element type without dtype");
 }
 

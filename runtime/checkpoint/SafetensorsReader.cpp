@@ -2,6 +2,8 @@
 
 #include "checkpoint/SafetensorsReader.h"
 
+#include "fsdp/Plan/DTypes.h"
+
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,30 +19,13 @@ constexpr uint64_t kMaximumHeaderBytes = 100'000'000;
 // {"tensor": {"shape": [..]}} is the deepest nesting in a valid header.
 constexpr int kMaximumDepth = 3;
 
-struct DTypeRow {
-  const char *name;
-  std::optional<fsdp_dtype> dtype;
-  int64_t bytes;
+/// Types of files that plans do not have.
+struct OtherType {
+  std::string_view name;
+  int64_t bytes; // of one element
 };
 
-constexpr DTypeRow kDTypes[] = {
-    {"BOOL", FSDP_BOOL, 1},
-    {"U8", FSDP_U8, 1},
-    {"I8", FSDP_I8, 1},
-    {"I16", FSDP_I16, 2},
-    {"I32", FSDP_I32, 4},
-    {"I64", FSDP_I64, 8},
-    {"F16", FSDP_F16, 2},
-    {"BF16", FSDP_BF16, 2},
-    {"F32", FSDP_F32, 4},
-    {"F64", FSDP_F64, 8},
-    {"U16", {}, 2},
-    {"U32", {}, 4},
-    {"U64", {}, 8},
-    {"C64", FSDP_C64, 8},
-    {"F8_E4M3", FSDP_F8E4M3, 1},
-    {"F8_E5M2", FSDP_F8E5M2, 1},
-};
+constexpr OtherType kOtherTypes[] = {{"U16", 2}, {"U32", 4}, {"U64", 8}};
 
 struct Placed {
   uint64_t begin, end;
@@ -50,10 +35,22 @@ struct Placed {
 } // namespace
 
 const char *fsdp::rt::safetensorsName(uint32_t dtype) {
-  for (const DTypeRow &row : kDTypes)
-    if (row.dtype && *row.dtype == dtype)
-      return row.name;
-  return "?";
+  const fsdp::plan::DTypeFacts *facts = fsdp::plan::findDType(dtype);
+  return facts && facts->inFiles ? facts->inFiles : "?";
+}
+
+/// Sets the tensor's dtype, if plans have it; returns the bytes of one element, 0 if the name is
+/// unknown.
+static int64_t findType(StoredTensor &tensor) {
+  for (const fsdp::plan::DTypeFacts &facts : fsdp::plan::kDTypes)
+    if (facts.inFiles && tensor.dtypeName == facts.inFiles) {
+      tensor.dtype = facts.dtype;
+      return static_cast<int64_t>(facts.bytes);
+    }
+  for (const OtherType &other : kOtherTypes)
+    if (tensor.dtypeName == other.name)
+      return other.bytes;
+  return 0;
 }
 
 std::string fsdp::rt::describeStored(const std::string &dtypeName, std::span<const int64_t> shape) {
@@ -111,15 +108,12 @@ static Result<StoredTensor> parseEntry(const json &entry, uint64_t &begin, uint6
 
   StoredTensor tensor;
   tensor.dtypeName = dtype.get<std::string>();
-  const DTypeRow *row = std::find_if(std::begin(kDTypes), std::end(kDTypes),
-                                     [&](const DTypeRow &r) { return tensor.dtypeName == r.name; });
-  if (row == std::end(kDTypes))
+  int64_t bytes = findType(tensor);
+  if (bytes == 0)
     return Status::error("unknown dtype '" + tensor.dtypeName + "'");
-  tensor.dtype = row->dtype;
 
   // A dimension of size 0 may occur with sizes whose product overflows; counts as the reference
   // implementation does.
-  int64_t bytes = row->bytes;
   for (const json &size : shape) {
     std::optional<uint64_t> value = asUnsigned(size);
     if (!value || *value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ||
