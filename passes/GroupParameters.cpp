@@ -11,7 +11,6 @@
 #include "fsdp/Transforms/ReplaceOptimizer.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -201,34 +200,6 @@ static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
   return users;
 }
 
-/// For each parameter, the dtype to which all of its uses cast it; null if there is none.
-static llvm::StringMap<Type> findCasts(Step &step) {
-  llvm::StringMap<Type> casts;
-  for (auto read : step.getBody().getOps<ReadOp>()) {
-    for (Operation *user : read.getResult().getUsers()) {
-      auto call = dyn_cast<aten::CallOp>(user);
-      const bool isCast = call && call.getBaseName() == "_to_copy";
-      Type to = isCast ? getElementTypeOrSelf(call.getResult(0)) : Type();
-      auto [entry, isNew] = casts.try_emplace(read.getSource(), to);
-      if (entry->second != to)
-        entry->second = Type();
-    }
-  }
-  return casts;
-}
-
-/// False for frozen parameters that are gathered as they are although they were exported under a
-/// policy with another param_dtype: integers, 8-bit floats, the scales in quantized tensors.
-static bool followsPolicy(ParamOp param, ExportedPolicies &exported,
-                          const llvm::StringMap<Type> &casts) {
-  Type element = cast<RankedTensorType>(param.getType()).getElementType();
-  MixedPrecisionOp policy = exported.find(param.getSymName().str());
-  if (!param.getFrozen() || !policy || !policy.getParamDtype() ||
-      *policy.getParamDtype() == element)
-    return true;
-  return element.isF32() && casts.lookup(param.getSymName()) == *policy.getParamDtype();
-}
-
 /// True for frozen parameters that are gathered in their own dtype anyway: they are not reduced.
 static bool asksNothing(MixedPrecisionAttr policy, ParamOp param) {
   Type element = cast<RankedTensorType>(param.getType()).getElementType();
@@ -240,7 +211,6 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
                                                std::vector<ParamGroup> &declared) {
   std::vector<NamedParam> params;
   const llvm::StringMap<llvm::SetVector<StringRef>> users = findUsers(step);
-  const llvm::StringMap<Type> casts = findCasts(step);
   ExportedPolicies exported(step);
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
@@ -252,8 +222,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     auto type = cast<RankedTensorType>(param.getType());
     named.shape = type.getShape().vec();
     llvm::raw_string_ostream(named.dtype)
-        << type.getElementType()
-        << (followsPolicy(param, exported, casts) ? "" : ", gathered as it is");
+        << type.getElementType() << (exported.follows(param) ? "" : ", gathered as it is");
   }
   llvm::SmallSetVector<StringAttr, 32> paths;
   for (auto call : step.getBody().getOps<aten::CallOp>())
@@ -305,7 +274,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
     const GroupOptions &asked = group.options;
     llvm::Expected<MixedPrecisionAttr> policy = MixedPrecisionAttr();
-    if (followsPolicy(step.params[group.params.front()], exported, casts))
+    if (exported.follows(step.params[group.params.front()]))
       policy = getPolicy(exported, context, choices, group);
     if (!policy)
       return policy.takeError();

@@ -2,10 +2,27 @@
 
 #include "fsdp/Transforms/ExportedPolicies.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace fsdp;
 
-ExportedPolicies::ExportedPolicies(Step &step) : step(step) {
+static llvm::StringMap<Type> findCasts(Step &step) {
+  llvm::StringMap<Type> casts;
+  for (auto read : step.getBody().getOps<ReadOp>()) {
+    for (Operation *user : read.getResult().getUsers()) {
+      auto call = dyn_cast<aten::CallOp>(user);
+      const bool isCast = call && call.getBaseName() == "_to_copy";
+      Type to = isCast ? getElementTypeOrSelf(call.getResult(0)) : Type();
+      auto [entry, isNew] = casts.try_emplace(read.getSource(), to);
+      if (entry->second != to)
+        entry->second = Type();
+    }
+  }
+  return casts;
+}
+
+ExportedPolicies::ExportedPolicies(Step &step) : step(step), casts(findCasts(step)) {
   for (auto op : step.module.getOps<MixedPrecisionOp>()) {
     Policy &policy = policies.emplace_back();
     policy.op = op;
@@ -24,6 +41,15 @@ MixedPrecisionOp ExportedPolicies::find(ArrayRef<std::string> modules) {
                      [&](const std::string &path) { return policy.holds(tree.add(path)); }))
       return policy.op;
   return {};
+}
+
+bool ExportedPolicies::follows(ParamOp param) {
+  Type element = cast<RankedTensorType>(param.getType()).getElementType();
+  MixedPrecisionOp policy = find(param.getSymName().str());
+  if (!param.getFrozen() || !policy || !policy.getParamDtype() ||
+      *policy.getParamDtype() == element)
+    return true;
+  return element.isF32() && casts.lookup(param.getSymName()) == *policy.getParamDtype();
 }
 
 /// The dtypes in which a parameter of `type` is gathered and reduced under the policy; null: no

@@ -19,6 +19,10 @@ public:
   /// The policy that contains all modules of the group; null if there is none.
   MixedPrecisionOp find(llvm::ArrayRef<std::string> modules);
 
+  /// False for frozen parameters that are gathered as they are although they were exported under a
+  /// policy with another param_dtype: integers, 8-bit floats, the scales in quantized tensors.
+  bool follows(ParamOp param);
+
   /// An error that names parameter, module and group if a parameter was exported under another
   /// policy than that of its group's modules.
   llvm::Error check(const ParamGroup &group);
@@ -32,6 +36,8 @@ private:
   };
 
   Step &step;
+  /// For each parameter, the dtype to which all of its uses cast it; null: there is none.
+  llvm::StringMap<mlir::Type> casts;
   ModuleTree tree;
   llvm::SmallVector<Policy> policies;
 };
