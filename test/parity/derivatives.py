@@ -18,15 +18,19 @@ class Derivatives(harness.Comparison):
         workspace.capture_package()
         return workspace
 
-    def test_groups(self):
+    def test_one_group(self):
+        workspace = self.workspace()
+        config = workspace.folder / "one.yaml"
+        config.write_text("groups: []\n")
         for reshard in ("true", "none"):
-            workspace = self.workspace()
             run, outcome = self.expect(workspace, groups=(), reshard_after_forward=reshard)
-            config = workspace.folder / "one.yaml"
-            config.write_text("groups: []\n")
             self.check(workspace, run, outcome, 2, communicators=["local"], config=config)
+
+    def test_blocks(self):
+        workspace = self.workspace()
+        run, outcome = self.expect(workspace, groups=())
         for reshard, more in itertools.product(("true", "false"), ("", "schedule=auto", "recompute=full")):
-            with self.subTest("blocks", reshard=reshard, more=more):
+            with self.subTest(reshard=reshard, more=more):
                 planned, _ = workspace.plan(2, reshard, more=more)
                 log, saved = harness.train(workspace, workspace.link(planned), 2, run.steps)
                 self.check_bits(run, outcome, log, saved)

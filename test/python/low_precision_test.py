@@ -2,6 +2,7 @@
 """Parameters of 8 bits, parameters that are tensor subclasses, and operators that torch.library composes in Python, in modules
 that are exported. Their numbers: the entries nn/Float8*, nn/Quantized* of python.models."""
 
+import sys
 import unittest
 
 import exported  # adds the folder of fsdpc
@@ -11,6 +12,9 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 
 import fsdpc
+
+sys.path.insert(0, str(exported.ROOT / "tools"))
+from modelzoo.of_low_precision import Quantized  # noqa: E402
 
 BF16 = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
@@ -48,28 +52,6 @@ class Wrapper(torch.Tensor):
         if function is torch.ops.aten.detach.default:
             return cls([getattr(arguments[0], name) for name in cls.names])
         raise NotImplementedError(str(function))
-
-
-class Product(torch.autograd.Function):
-    """Keeps the wrapper for the backward."""
-
-    @staticmethod
-    def forward(ctx, x, weight):
-        ctx.save_for_backward(weight)
-        return x @ (weight.bits * weight.scale).to(x.dtype).t()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (weight,) = ctx.saved_tensors
-        return gradient @ (weight.bits * weight.scale).to(gradient.dtype), None
-
-
-class Quantized(Wrapper):
-    names = ("bits", "scale")
-
-    @staticmethod
-    def multiply(x, weight, bias=None):
-        return Product.apply(x, weight)
 
 
 class Plain(Wrapper):
@@ -192,7 +174,7 @@ class Scaling(nn.Module):
 
 
 def quantized():
-    return Quantized([torch.randint(-127, 127, (4, 4), dtype=torch.int8), torch.rand(4, 1)])
+    return Quantized(torch.randint(-127, 127, (4, 4), dtype=torch.int8), torch.rand(4, 1))
 
 
 class LowPrecision(exported.Exported):

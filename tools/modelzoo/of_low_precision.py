@@ -54,8 +54,9 @@ class Quantized(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, arguments=(), options=None):
         if function is F.linear:
-            x, weight, *bias = arguments
-            return _QuantizedProduct.apply(x, weight) + bias[0]
+            x, weight, bias = arguments
+            product = _QuantizedProduct.apply(x, weight)
+            return product if bias is None else product + bias
         with torch._C.DisableTorchFunctionSubclass():
             return function(*arguments, **(options or {}))
 

@@ -56,20 +56,15 @@ class Recorder:
 
     def __init__(self, functions):
         self.functions = functions  # functions._Recorder
-        self.followed = set()  # tensors of requires_grad nodes, by identity
-        self.kept = []  # these tensors, so that identities stay theirs
+        self.followed = {}  # tensors of requires_grad nodes, by identity
 
     def follow(self, tensor):
         """Called where autograd begins to follow a tensor."""
         is_known = isinstance(tensor, torch.nn.Parameter) or id(tensor) in self.followed
         if is_known or get_proxy_mode() is None or self.functions.is_inside or not _is_recorded(tensor):
             return
-        self._note(tensor)
+        self.followed[id(tensor)] = tensor
         _record(_REQUIRES_GRAD, tensor, {"tensor": tensor})
-
-    def _note(self, tensor):
-        self.followed.add(id(tensor))
-        self.kept.append(tensor)
 
     def find(self, original, outputs, gradients, create_graph, inputs, allow_unused):
         """In the place of `original`, which runs autograd."""
@@ -83,7 +78,7 @@ class Recorder:
             if tensor.is_leaf and not isinstance(tensor, torch.nn.Parameter) and id(tensor) not in self.followed:
                 if not _is_recorded(tensor):
                     refuse("a derivative by a tensor that no operator of the forward has made", "make it by torch.zeros, say")
-                self._note(tensor)
+                self.followed[id(tensor)] = tensor
                 _follow_from_its_beginning(tensor)
         used = [(tensor, result) for tensor, result in zip(inputs, found) if result is not None]
         given = [(output, gradient) for output, gradient in zip(outputs, gradients) if gradient is not None]
