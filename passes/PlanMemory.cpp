@@ -5,6 +5,7 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/Temporaries.h"
+#include "fsdp/Transforms/CapRefusal.h"
 #include "fsdp/Transforms/ScheduleSearch.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -208,6 +209,9 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
         diag << " and " << scratchBytes << " bytes for temporaries inside operators";
       diag << ", more than the memory cap of " << *cap << " bytes; at least " << arena.peakLiveBytes
            << " bytes are live at once";
+      attachRefusal(*diag.getUnderlyingDiagnostic(),
+                    {.leastBytes = arena.peakLiveBytes + scratchBytes,
+                     .enoughBytes = arena.arenaBytes + scratchBytes});
       return signalPassFailure();
     }
     SmallVector<HostValues> hosts;

@@ -16,6 +16,11 @@ struct RecomputeStep {
   bool isOffloaded = false;
   double addedNs = 0;   // time of recomputation, or of copies that nothing hides
   double nsPerByte = 0; // per byte saved of what the arena keeps from the forward
+
+  /// Whether the steps do the same; their prices may differ.
+  bool operator==(const RecomputeStep &other) const {
+    return group == other.group && policy == other.policy && isOffloaded == other.isOffloaded;
+  }
 };
 
 /// The groups whose policy is free: blocks without a policy of their own.

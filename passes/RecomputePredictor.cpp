@@ -2,8 +2,10 @@
 
 #include "passes/RecomputePredictor.h"
 
+#include "fsdp/Schedule/LowerBound.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/LeastPeak.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -55,5 +57,21 @@ RecomputePredictor::predict(const RecomputeCandidate &candidate) const {
   double computeNs = -found->step.exposedCopyNs;
   for (const schedule::Operation &operation : found->step.problem.operations)
     computeNs += operation.durationNs;
-  return RecomputePrediction{candidate, found->makespanNs, computeNs};
+  return RecomputePrediction{candidate, found->makespanNs, computeNs,
+                             std::move(found->step.problem)};
+}
+
+double RecomputePrediction::estimateNs(ArrayRef<RecomputeStep> more) const {
+  schedule::Problem changed = problem;
+  llvm::StringMap<uint32_t> backwardOf; // the first operation of the last use, by group
+  for (const schedule::Use &use : changed.uses)
+    backwardOf[changed.groups[use.group].name] = use.first;
+  for (const RecomputeStep &step : more) {
+    auto backward = backwardOf.find(step.group.getValue());
+    if (backward != backwardOf.end())
+      changed.operations[backward->second].durationNs += step.addedNs;
+    if (step.nsPerByte > 0)
+      *changed.memoryCapBytes += static_cast<int64_t>(step.addedNs / step.nsPerByte);
+  }
+  return schedule::fluidBound(changed, {}).makespanNs;
 }

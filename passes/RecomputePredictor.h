@@ -14,6 +14,11 @@ namespace fsdp {
 struct RecomputePrediction {
   RecomputeCandidate candidate;
   double makespanNs, computeNs;
+  schedule::Problem problem; // with the cap of the arena
+
+  /// An estimate of the least step time after `more` steps, in nanoseconds: the bound of the
+  /// problem in which backwards take their time longer, under a cap that is what they free larger.
+  double estimateNs(llvm::ArrayRef<RecomputeStep> more) const;
 };
 
 /// Tries candidates on clones of a captured module with groups, and emits no diagnostics.

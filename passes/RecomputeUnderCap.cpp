@@ -2,9 +2,11 @@
 //
 // Recomputes more and more blocks, or offloads their activations, in steps with the least time per
 // byte saved first (RecomputeLadder.h). Least peaks, which are fast to compute, give the fewest
-// steps that fit. Then the few candidates that fit are scheduled, and the fastest is taken.
-// Optimizer state goes to the host, if that choice is free, where nothing fits otherwise or where
-// the step is faster so.
+// steps that fit. Then the few candidates that fit are scheduled, and the fastest is taken. Where
+// collectives are exposed, memory has a price: more steps may free memory in which more copies are
+// kept, and their time may hide collectives. The linear program of the bound, solved for the
+// changed step, tells how many steps are worth it. Optimizer state goes to the host, if that choice
+// is free, where nothing fits otherwise or where the step is faster so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,7 +57,9 @@ private:
   std::optional<Prediction> predictFewest(ArrayRef<RecomputeStep> ladder, size_t low) const;
   std::optional<Prediction> predictLessThanCheap(ArrayRef<RecomputeStep> ladder,
                                                  double cheapNs) const;
-  void take(std::optional<Prediction> found, double ratio);
+  size_t countWorthwhile(const Prediction &from, ArrayRef<RecomputeStep> more) const;
+  void refine(ArrayRef<RecomputeStep> ladder);
+  bool take(std::optional<Prediction> found, double ratio);
 
   const Ladder cheapSteps;
   const RecomputePredictor &predictor;
@@ -92,12 +96,8 @@ void CandidateSearch::undoSteps(Candidate &candidate, size_t low) const {
       byTime, [](const RecomputeStep &a, const RecomputeStep &b) { return a.addedNs > b.addedNs; });
   unsigned numFailed = 0;
   for (const RecomputeStep &step : byTime) {
-    auto isIt = [&](const RecomputeStep &other) {
-      return other.group == step.group && other.policy == step.policy &&
-             other.isOffloaded == step.isOffloaded;
-    };
     Candidate without = candidate;
-    llvm::erase_if(without.steps, isIt);
+    llvm::erase(without.steps, step);
     if (fits(without))
       candidate = without;
     else if (++numFailed == kFailures)
@@ -136,22 +136,76 @@ std::optional<Prediction> CandidateSearch::predictLessThanCheap(ArrayRef<Recompu
       climb(ladder, std::min(some->candidate.steps.size() + 1, ladder.size())));
 }
 
-void CandidateSearch::take(std::optional<Prediction> found, double ratio) {
-  if (found && (!best || found->makespanNs < ratio * best->makespanNs))
-    best = found;
+/// Returns whether the prediction is worth taking.
+bool CandidateSearch::take(std::optional<Prediction> found, double ratio) {
+  if (!found || (best && found->makespanNs >= ratio * best->makespanNs))
+    return false;
+  best = std::move(found);
+  return true;
+}
+
+/// The number of steps of `more` with the least estimated step time: the best power of two, and
+/// then the best on either side. (The estimate is nearly convex, as the prices of steps rise and a
+/// linear program gains less and less from its right side. But few steps may free too little for
+/// any copy.)
+size_t CandidateSearch::countWorthwhile(const Prediction &from,
+                                        ArrayRef<RecomputeStep> more) const {
+  size_t best = 0;
+  double bestNs = from.estimateNs({});
+  auto improve = [&](size_t count) {
+    const double ns = from.estimateNs(more.take_front(count));
+    if (ns >= bestNs)
+      return;
+    best = count;
+    bestNs = ns;
+  };
+  for (size_t count = 1; count < more.size(); count *= 2)
+    improve(count);
+  improve(more.size());
+  for (size_t stride = best / 2; stride > 0; stride /= 2) {
+    const size_t middle = best;
+    improve(middle - stride);
+    if (middle + stride <= more.size())
+      improve(middle + stride);
+  }
+  return best;
+}
+
+/// Takes more steps of the ladder if the best prediction's collectives wait for memory.
+void CandidateSearch::refine(ArrayRef<RecomputeStep> ladder) {
+  // So little communication is exposed that recomputation cannot pay.
+  constexpr double kEnough = 1.01;
+  if (!best || best->makespanNs <= kEnough * best->computeNs)
+    return;
+  auto isTaken = [&](const RecomputeStep &step) {
+    return llvm::is_contained(best->candidate.steps, step);
+  };
+  const Ladder more = llvm::filter_to_vector(ladder, std::not_fn(isTaken));
+  const size_t count = countWorthwhile(*best, more);
+  if (count == 0)
+    return;
+  ArrayRef<RecomputeStep> added = ArrayRef(more).take_front(count);
+  Candidate refined = best->candidate;
+  refined.reason = RecomputeReason::Time;
+  refined.why.clear();
+  // In the order of the ladder, since the last step of a group holds.
+  refined.steps = llvm::filter_to_vector(ladder, [&](const RecomputeStep &step) {
+    return isTaken(step) || llvm::is_contained(added, step);
+  });
+  take(predictor.predict(refined), kWorthIt);
 }
 
 std::optional<Prediction> CandidateSearch::findBest(ArrayRef<Ladder> ladders) {
-  // So little communication is exposed that recomputation cannot pay.
-  constexpr double kEnough = 1.01;
   best = predictIfFits({.steps = cheapSteps, .offload = offload});
   if (!best) {
+    ArrayRef<RecomputeStep> taken;
     for (ArrayRef<RecomputeStep> ladder : ladders)
-      take(predictFewest(ladder, cheapSteps.size()), kWorthIt);
+      if (take(predictFewest(ladder, cheapSteps.size()), kWorthIt))
+        taken = ladder;
+    refine(taken);
     return best;
   }
   const double cheapNs = best->makespanNs;
-  const bool isExposed = cheapNs > kEnough * best->computeNs;
   ArrayRef<RecomputeStep> ladder = ladders.front();
   if (std::optional<Prediction> kept = predictIfFits({.offload = offload})) {
     kept->candidate.why = explainKept(kept->makespanNs / cheapNs, "the memory cap");
@@ -159,14 +213,7 @@ std::optional<Prediction> CandidateSearch::findBest(ArrayRef<Ladder> ladders) {
   } else if (!cheapSteps.empty()) {
     take(predictLessThanCheap(ladder.take_front(cheapSteps.size()), cheapNs), kWorthKeeping);
   }
-  Ladder selectedSteps = llvm::filter_to_vector(
-      ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; });
-  if (isExposed && !selectedSteps.empty())
-    for (size_t count : {(selectedSteps.size() + 1) / 2, selectedSteps.size()}) {
-      Candidate selected{cheapSteps, offload, RecomputeReason::Time};
-      llvm::append_range(selected.steps, ArrayRef(selectedSteps).take_front(count));
-      take(predictor.predict(selected), kWorthIt);
-    }
+  refine(ladder);
   return best;
 }
 

@@ -13,10 +13,8 @@ using namespace fsdp::explain;
 
 /// "mean 962.0 ms, 95 % within 965.1 ms (200 draws, seed 0; computation 2.0 % on each of 8 ranks,
 /// network 5.0 %)".
-static std::string describeJitter(const ExplainedModule &explained,
+static std::string describeJitter(const schedule::JitteredMakespan &makespan,
                                   const schedule::Jitter &jitter) {
-  schedule::JitteredMakespan makespan =
-      schedule::simulate(explained.problem, explained.plan, jitter);
   return "mean " + formatTime(makespan.meanNs) + ", 95 % within " +
          formatTime(makespan.percentile95Ns) + " (" +
          llvm::formatv("{0} draws, seed {1}; computation {2:f1} % on each of {3} ranks, network "
@@ -81,8 +79,10 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   result.view.modelPeakNs = getModelPeakNs(module, costs);
   result.view.decisions = viewDecisions(memory->groups);
   std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
-  if (std::optional<schedule::Jitter> jitter = step->getJitter())
-    facts.emplace_back("jitter", describeJitter(result, *jitter));
+  if (std::optional<schedule::Jitter> jitter = step->getJitter()) {
+    result.jittered = schedule::simulate(result.problem, result.plan, *jitter);
+    facts.emplace_back("jitter", describeJitter(*result.jittered, *jitter));
+  }
   facts.emplace_back("temporaries", cost::findTemporaries(module, costs).describe());
   result.explanation = explain(result.problem, result.plan, result.view);
   result.bound = findBound(*step, result.view.makespanNs, options.quickRatio);

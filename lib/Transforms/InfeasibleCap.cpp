@@ -2,6 +2,7 @@
 
 #include "fsdp/Transforms/InfeasibleCap.h"
 
+#include "fsdp/Transforms/CapRefusal.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
@@ -151,8 +152,12 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
   InFlightDiagnostic diag = module.emitError("no schedule fits the memory cap of ")
                             << limits.capBytes + limits.scratchBytes << " bytes: at least "
                             << peak.bytes << " bytes are live at once, at " << describePlace(place);
-  if (limits.placedBytes)
-    diag << "; a cap of " << *limits.placedBytes + limits.scratchBytes << " bytes is enough";
+  CapRefusal refusal{.leastBytes = peak.bytes + limits.scratchBytes, .place = describePlace(place)};
+  if (limits.placedBytes) {
+    refusal.enoughBytes = *limits.placedBytes + limits.scratchBytes;
+    diag << "; a cap of " << *refusal.enoughBytes << " bytes is enough";
+  }
+  attachRefusal(*diag.getUnderlyingDiagnostic(), refusal);
   if (limits.scratchBytes > 0)
     diag.attachNote() << limits.scratchBytes
                       << " bytes more are temporaries inside operators, which leaves "

@@ -12,6 +12,7 @@
 #include "fsdp/Schedule/Optimize.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Transforms/ApplySchedule.h"
+#include "fsdp/Transforms/CapRefusal.h"
 #include "fsdp/Transforms/InfeasibleCap.h"
 #include "fsdp/Transforms/OverlapStateCopies.h"
 #include "fsdp/Transforms/PrepareSearch.h"
@@ -331,8 +332,12 @@ LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedByte
     InFlightDiagnostic diag = module.emitError("no arena fits the memory cap of ")
                               << capBytes + scratchBytes << " bytes: " << leastBytes
                               << " bytes are live at once";
-    if (placedBytes)
-      diag << "; a cap of " << *placedBytes + scratchBytes << " bytes is enough";
+    CapRefusal refusal{.leastBytes = leastBytes + scratchBytes};
+    if (placedBytes) {
+      refusal.enoughBytes = *placedBytes + scratchBytes;
+      diag << "; a cap of " << *refusal.enoughBytes << " bytes is enough";
+    }
+    attachRefusal(*diag.getUnderlyingDiagnostic(), refusal);
     return diag;
   }
   FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);

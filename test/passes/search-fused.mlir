@@ -38,8 +38,8 @@
 // CHEAP: note: recompute=full: at least 368704 bytes
 // FULL: at least 368704 bytes are live at once
 
-// PLAN: search-fused{{.*}},2,cheap,430000,1,
-// NOPLAN: search-fused{{.*}},2,cheap,430000,0,
+// PLAN: search-fused{{.*}},2,auto,430000,1,{{.*}},cheap,-,fast
+// NOPLAN: search-fused{{.*}},2,auto,430000,1,{{.*}},cheap 1; selected 1; full 1,-,off
 // FITS: search-fused on 2 ranks: yes, in {{.*}} of {{.*}}, by recompute cheap
 
 // What is not asked for is `fast` for CUDA, and `exact` for CPUs.

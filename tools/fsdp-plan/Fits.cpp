@@ -2,15 +2,11 @@
 
 #include "Fits.h"
 
-#include "fsdp/CostModel/Temporaries.h"
-#include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
-#include <map>
 
 using namespace mlir;
 using namespace fsdp;
@@ -18,171 +14,226 @@ using namespace fsdp::explain;
 using namespace fsdp::plan_tool;
 using Align = TextTable::Align;
 
-/// Runs the passes of fsdpc up to `phase`. Only the phase planned is compiled under the cap; for
-/// other phases, policies that depend on a cap decide nothing.
-static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
-                             const SweepOptions &sweep, const FitOptions &options) {
-  PipelineOptions pipeline;
-  pipeline.config = sweep.config;
-  pipeline.mesh = describeMesh(sweep, size);
-  if (sweep.microbatches.front() > 1) {
-    pipeline.microbatches = sweep.microbatches.front();
-    pipeline.gradientSync = sweep.gradientSync.front();
-  }
-  bool isCapped = phase == ModulePhase::Planned;
-  if (isCapped || options.recompute != RecomputePolicy::Auto)
-    pipeline.recompute = options.recompute;
-  else
-    pipeline.recompute = RecomputePolicy::Cheap;
-  if (isCapped || options.offload != OffloadPolicy::Auto)
-    pipeline.offloadOptimizer = options.offload;
-  if (isCapped || options.activations != OffloadPolicy::Auto)
-    pipeline.offloadActivations = options.activations;
-  pipeline.schedule = ScheduleChoice::Auto;
-  pipeline.fusion = sweep.fusion;
-  pipeline.transport = sweep.transport;
-  pipeline.budget = sweep.simulationBudget;
-  if (sweep.maxBucketBytes)
-    pipeline.maxBucketSize = std::to_string(*sweep.maxBucketBytes);
-  pipeline.device = options.costs.device;
-  pipeline.profile = options.costs.profile;
-  pipeline.network = options.costs.network;
-  pipeline.computeJitter = options.costs.computeJitter;
-  pipeline.networkJitter = options.costs.networkJitter;
-  pipeline.upTo = phase;
-  if (isCapped)
-    pipeline.memoryCap = std::to_string(options.capBytes - options.reservedBytes);
-  PassManager manager(module.getContext());
-  buildPipeline(manager, pipeline);
-  return manager.run(module);
-}
+//===----------------------------------------------------------------------===//
+// Ways out
+//===----------------------------------------------------------------------===//
 
-/// Returns whether the step fits. If not, `refusal` has the compiler's diagnostics, one per line.
-static bool compileQuietly(ModuleOp module, MeshSize size, const SweepOptions &sweep,
-                           const FitOptions &options, std::vector<std::string> &refusal) {
-  ScopedDiagnosticHandler collect(module.getContext(), [&](Diagnostic &diag) {
-    refusal.push_back(diag.str());
-    for (const Diagnostic &note : diag.getNotes())
-      refusal.push_back(note.str());
-    return success();
-  });
-  if (failed(compile(module, size, ModulePhase::Planned, sweep, options)))
-    return false;
-  refusal.clear(); // it has warnings only
-  return true;
-}
+namespace {
 
-/// "recompute full in 3 of 33 groups" for each policy.
-static std::vector<std::string> describeChoices(ModuleOp module) {
-  std::map<RecomputePolicy, size_t> groupsOf;
-  size_t numGroups = 0, numOnHost = 0, numOffloaded = 0;
-  for (auto group : module.getOps<GroupOp>()) {
-    ++numGroups;
-    ++groupsOf[group.getRecomputed().value_or(RecomputePolicy::None)];
-    numOnHost += group.isStateOnHost();
-    numOffloaded += group.areActivationsOnHost();
-  }
-  auto share = [&](size_t count) {
-    return count == numGroups ? std::string()
-                              : " in " + formatCount(static_cast<int64_t>(count)) + " of " +
-                                    formatCount(static_cast<int64_t>(numGroups)) + " groups";
+struct Change {
+  std::string name; // the flags, or the number of ranks
+  PointRequest request;
+  bool isOfAll = false; // all changes together
+};
+
+} // namespace
+
+/// Each change of policies that leaves more to the search, then all of them together.
+static std::vector<Change> listPolicyChanges(const PointRequest &request) {
+  std::vector<Change> changes;
+  PointRequest all = request;
+  auto add = [&](const char *name, auto member, auto value) {
+    if (request.*member == value)
+      return;
+    changes.push_back({name, request});
+    changes.back().request.*member = value;
+    all.*member = value;
   };
-  std::vector<std::string> choices;
-  for (auto [policy, count] : groupsOf)
-    choices.push_back("recompute " + stringifyRecomputePolicy(policy).str() + share(count));
-  if (numOnHost > 0)
-    choices.push_back("optimizer state on the host" + share(numOnHost));
-  if (numOffloaded > 0)
-    choices.push_back("activations on the host" + share(numOffloaded));
-  return choices;
-}
-
-static LogicalResult describeFit(ModuleOp planned, const cost::CostModel &costs, Fit &fit) {
-  fit.choices = describeChoices(planned);
-  fit.arenaBytes = planned->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName()).getInt();
-  cost::Temporaries temporaries = cost::findTemporaries(planned, costs);
-  fit.scratchBytes = temporaries.scratchBytes;
-  fit.areTemporariesKnown = temporaries.areKnown();
-  FailureOr<ExplainedModule> explained = explainModule(planned, costs, {});
-  if (failed(explained))
-    return failure();
-  const ScheduleView &view = explained->view;
-  fit.stepNs = view.makespanNs;
-  if (!view.memory.empty())
-    fit.peakBytes = view.memory[view.peakSample].bytes;
-  return success();
-}
-
-FailureOr<std::vector<Fit>> fsdp::plan_tool::findFits(ModuleOp captured, const std::string &model,
-                                                      const cost::CostModel &costs,
-                                                      const SweepOptions &sweep,
-                                                      const FitOptions &options) {
-  if (failed(checkIsCaptured(captured)))
-    return failure();
-  auto [items, item] = countItems(captured);
-  double peakNs = getPeakNs(captured, costs);
-  std::vector<Fit> fits;
-  for (MeshSize size : sweep.meshes) {
-    Fit fit;
-    fit.model = model;
-    fit.ranks = size.getRanks();
-    fit.replicas = size.replicas;
-    fit.reservedBytes = options.reservedBytes;
-    fit.itemsPerStep = items * fit.ranks * sweep.microbatches.front();
-    fit.item = item;
-    fit.peakNs = peakNs * static_cast<double>(sweep.microbatches.front());
-    // A failure without a cap is an error of the step; a failure under the cap means that it does
-    // not fit.
-    OwningOpRef<ModuleOp> sharded = captured.clone();
-    if (failed(compile(*sharded, size, ModulePhase::Sharded, sweep, options)))
-      return failure();
-    OwningOpRef<ModuleOp> planned = captured.clone();
-    if (compileQuietly(*planned, size, sweep, options, fit.refusal) &&
-        failed(describeFit(*planned, costs, fit)))
-      return failure();
-    fits.push_back(std::move(fit));
+  if (request.recompute != RecomputePolicy::Auto)
+    add("--recompute auto", &PointRequest::recompute, RecomputePolicy::Auto);
+  if (request.state == OffloadPolicy::None)
+    add("--offload-optimizer auto", &PointRequest::state, OffloadPolicy::Auto);
+  if (request.activations == OffloadPolicy::None)
+    add("--offload-activations auto", &PointRequest::activations, OffloadPolicy::Auto);
+  if (request.fusion == FusionChoice::Exact || request.fusion == FusionChoice::Fast)
+    add("--fusion auto", &PointRequest::fusion, FusionChoice::Auto);
+  if (changes.size() > 1) {
+    auto names = llvm::map_range(changes, [](const Change &change) { return change.name; });
+    changes.push_back({llvm::join(names, " "), all, /*isOfAll=*/true});
   }
-  return fits;
+  return changes;
 }
 
-static void printMemory(const Fit &fit, int64_t capBytes, llvm::raw_ostream &os) {
+/// Plans what would help: each change of policies, all of them if none is enough, and twice, four
+/// times or eight times as many ranks, whichever is enough.
+static FailureOr<std::vector<WayOut>>
+findWays(const PointPlanner &planner, const PointRequest &request, const ProgressReport &progress) {
+  std::vector<WayOut> ways;
+  /// Returns whether the changed step fits.
+  auto attempt = [&](const Change &change) -> FailureOr<bool> {
+    progress(describe(planner, request) + ", with " + change.name);
+    FailureOr<SweepPoint> point = planner.plan(change.request);
+    if (failed(point))
+      return failure();
+    ways.push_back({change.name, std::move(*point)});
+    return ways.back().point.step.has_value();
+  };
+  bool isEnough = false;
+  for (const Change &change : listPolicyChanges(request)) {
+    if (change.isOfAll && isEnough)
+      break;
+    FailureOr<bool> fits = attempt(change);
+    if (failed(fits))
+      return failure();
+    isEnough |= *fits;
+  }
+  Change larger{"", request};
+  for (int factor : {2, 4, 8}) {
+    larger.request.mesh.shards = factor * request.mesh.shards;
+    larger.name = formatCount(larger.request.mesh.getRanks()) + " ranks";
+    if (larger.request.mesh.getRanks() > kMaxRanks)
+      break;
+    FailureOr<bool> fits = attempt(larger);
+    if (failed(fits))
+      return failure();
+    if (*fits)
+      break;
+  }
+  llvm::stable_sort(ways, [](const WayOut &a, const WayOut &b) {
+    if (!a.point.step || !b.point.step)
+      return a.point.step && !b.point.step;
+    return a.point.getDeviceHoursPerBillion() < b.point.getDeviceHoursPerBillion();
+  });
+  return ways;
+}
+
+FailureOr<Fit> fsdp::plan_tool::findFit(const PointPlanner &planner, PointRequest request,
+                                        const DeviceMemory &memory,
+                                        const ProgressReport &progress) {
+  request.capBytes = memory.getCapBytes();
+  progress(describe(planner, request));
+  FailureOr<SweepPoint> point = planner.plan(request);
+  if (failed(point))
+    return failure();
+  Fit fit;
+  fit.point = std::move(*point);
+  if (fit.point.step)
+    return fit;
+  if (std::optional<int64_t> enough = fit.point.refusal.enoughBytes) {
+    PointRequest least = request;
+    least.capBytes = *enough;
+    FailureOr<SweepPoint> found = planner.plan(least);
+    if (failed(found))
+      return failure();
+    fit.least = std::move(found->step);
+  }
+  FailureOr<std::vector<WayOut>> ways = findWays(planner, request, progress);
+  if (failed(ways))
+    return failure();
+  fit.ways = std::move(*ways);
+  return fit;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+static void printMemory(const PlannedStep &step, const DeviceMemory &memory,
+                        llvm::raw_ostream &os) {
   TextTable table({{"", Align::Left}, {"", Align::Right}, {"", Align::Right}});
   auto add = [&](std::string_view name, int64_t bytes) {
     if (bytes != 0)
       table.addRow({std::string(name), formatBytes(bytes),
-                    formatShare(static_cast<double>(bytes) / static_cast<double>(capBytes))});
+                    formatShare(static_cast<double>(bytes) / static_cast<double>(memory.bytes))});
   };
   for (unsigned i = 0; i < kNumMemoryCategories; ++i)
-    add(getName(MemoryCategory(i)), fit.peakBytes[i]);
-  add("holes", fit.arenaBytes - getTotal(fit.peakBytes));
-  add("beside the arena", fit.scratchBytes);
-  add("driver, libraries", fit.reservedBytes);
-  add("to spare", capBytes - fit.getNeededBytes());
+    add(getName(MemoryCategory(i)), step.liveBytes[i]);
+  add("holes", step.arenaBytes - getTotal(step.liveBytes));
+  add("beside the arena", step.scratchBytes);
+  add("driver, libraries", memory.reservedBytes);
+  const int64_t spareBytes = memory.getCapBytes() - step.getNeededBytes();
+  add(spareBytes < 0 ? "missing" : "to spare", std::abs(spareBytes));
   table.print(os, 2);
 }
 
-void fsdp::plan_tool::printFits(llvm::ArrayRef<Fit> fits, int64_t capBytes, llvm::raw_ostream &os) {
-  for (const Fit &fit : fits) {
-    os << fit.model << " on " << formatCount(fit.ranks) << " ranks";
-    if (fit.replicas > 1)
-      os << " in " << formatCount(fit.replicas) << " replicas";
-    os << ": ";
-    if (!fit.refusal.empty()) {
-      os << "no: " << fit.refusal.front() << '\n';
-      for (const std::string &line : llvm::ArrayRef(fit.refusal).drop_front())
-        os << "  " << line << '\n';
-      if (fit.reservedBytes > 0)
-        os << "  beside " << formatBytes(fit.reservedBytes)
-           << " that are reserved for the driver and libraries\n";
+static std::string describeSpeed(const SweepPoint &point) {
+  return formatTime(point.step->stepNs) + " a step, " +
+         formatCount(std::llround(point.getItemsPerSec())) + ' ' + point.item + "/s, " +
+         formatShare(point.getUtilization()) + " MFU";
+}
+
+static void printYes(const SweepPoint &point, const DeviceMemory &memory, llvm::raw_ostream &os) {
+  const PlannedStep &step = *point.step;
+  os << "yes, in " << formatBytes(step.getNeededBytes() + memory.reservedBytes) << " of "
+     << formatBytes(memory.bytes) << ", by " << llvm::join(step.decisions.describe(), ", ") << ": "
+     << describeSpeed(point) << '\n';
+  printMemory(step, memory, os);
+  if (!step.areTemporariesKnown)
+    os << "  without temporaries inside operators that nothing has measured\n";
+}
+
+/// What a smaller microbatch would have to be, if the bytes that grow with it are all that shrinks.
+static void printSmallerBatch(const PlannedStep &least, int64_t capBytes, llvm::raw_ostream &os) {
+  int64_t growingBytes = 0;
+  for (MemoryCategory category :
+       {MemoryCategory::Inputs, MemoryCategory::Activations, MemoryCategory::Backward})
+    growingBytes += least.liveBytes[static_cast<unsigned>(category)];
+  const int64_t leftBytes = capBytes - (least.getNeededBytes() - growingBytes);
+  if (growingBytes > 0 && leftBytes > 0)
+    os << "  a microbatch of " << formatShare(static_cast<double>(leftBytes) / growingBytes)
+       << " of this size would fit, by what its activations take\n";
+}
+
+static void printWays(llvm::ArrayRef<WayOut> ways, const DeviceMemory &memory,
+                      llvm::raw_ostream &os) {
+  if (ways.empty())
+    return;
+  TextTable table({{"what would help", Align::Left},
+                   {"needs", Align::Right},
+                   {"step", Align::Right},
+                   {ways.front().point.item + "/s", Align::Right},
+                   {"per rank", Align::Right},
+                   {"", Align::Left}});
+  for (const auto &[change, point] : ways) {
+    if (point.step) {
+      table.addRow({change, formatBytes(point.step->getNeededBytes() + memory.reservedBytes),
+                    formatTime(point.step->stepNs),
+                    formatCount(std::llround(point.getItemsPerSec())),
+                    formatCount(std::llround(point.getItemsPerSecAndRank())),
+                    llvm::join(point.step->decisions.describe(), ", ")});
       continue;
     }
-    double itemsPerSec = static_cast<double>(fit.itemsPerStep) / (fit.stepNs / 1e9);
-    os << "yes, in " << formatBytes(fit.getNeededBytes()) << " of " << formatBytes(capBytes)
-       << ", by " << llvm::join(fit.choices, ", ") << ": " << formatTime(fit.stepNs) << " a step, "
-       << formatCount(std::llround(itemsPerSec)) << ' ' << fit.item << "/s, "
-       << formatShare(fit.peakNs / fit.stepNs) << " MFU\n";
-    printMemory(fit, capBytes, os);
-    if (!fit.areTemporariesKnown)
+    const CapRefusal &refusal = point.refusal;
+    int64_t bytes = refusal.enoughBytes.value_or(refusal.leastBytes);
+    table.addRow({change, formatBytes(bytes + memory.reservedBytes), "", "", "", "not enough"});
+  }
+  table.print(os, 2);
+}
+
+static void printNo(const Fit &fit, const DeviceMemory &memory, llvm::raw_ostream &os) {
+  const CapRefusal &refusal = fit.point.refusal;
+  os << "no, it needs "
+     << formatBytes(refusal.enoughBytes.value_or(refusal.leastBytes) + memory.reservedBytes)
+     << " of " << formatBytes(memory.bytes);
+  if (!refusal.place.empty())
+    os << ", at " << refusal.place;
+  if (!fit.ways.empty() && fit.ways.front().point.step)
+    os << "; the cheapest way out: " << fit.ways.front().change << ", "
+       << describeSpeed(fit.ways.front().point);
+  os << '\n';
+  if (fit.least) {
+    printMemory(*fit.least, memory, os);
+    os << "  by " << llvm::join(fit.least->decisions.describe(), ", ") << '\n';
+  }
+  printWays(fit.ways, memory, os);
+  if (fit.least) {
+    printSmallerBatch(*fit.least, memory.getCapBytes(), os);
+    if (!fit.least->areTemporariesKnown)
       os << "  without temporaries inside operators that nothing has measured\n";
+  }
+}
+
+void fsdp::plan_tool::printFits(llvm::ArrayRef<Fit> fits, const DeviceMemory &memory,
+                                llvm::raw_ostream &os) {
+  for (const Fit &fit : fits) {
+    const MeshSize mesh = fit.point.request.mesh;
+    os << fit.point.model << " on " << formatCount(mesh.getRanks()) << " ranks";
+    if (mesh.replicas > 1)
+      os << " in " << formatCount(mesh.replicas) << " replicas";
+    os << ": ";
+    if (fit.point.step)
+      printYes(fit.point, memory, os);
+    else
+      printNo(fit, memory, os);
   }
 }

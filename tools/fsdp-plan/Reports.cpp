@@ -5,45 +5,60 @@
 #include "PlanPage.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
-#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
 
+using namespace fsdp;
 using namespace fsdp::explain;
 using namespace fsdp::plan_tool;
+using llvm::StringRef;
 namespace json = llvm::json;
 using Align = TextTable::Align;
 
-static const char *describePlaces(HostPlaces onHost) {
-  if (onHost.isState && onHost.areActivations)
-    return "state, activations";
-  return onHost.isState ? "state" : onHost.areActivations ? "activations" : "-";
+static std::string formatCap(const SweepPoint &point) {
+  return point.request.capBytes > 0 ? formatBytes(point.request.capBytes) : "none";
 }
 
-static const char *getPolicy(bool isOnHost) { return isOnHost ? "all" : "none"; }
+static StringRef getPolicyName(const SweepPoint &point) {
+  return stringifyRecomputePolicy(point.request.recompute);
+}
 
-static std::string formatCap(const SweepPoint &point) {
-  return point.capBytes > 0 ? formatBytes(point.capBytes) : "none";
+/// What is recomputed in which number of groups; of a step that does not fit, the policy.
+static std::string describeRecomputed(const SweepPoint &point) {
+  return point.step ? point.step->decisions.describeRecomputed() : getPolicyName(point).str();
+}
+
+static std::string describeOnHost(const SweepPoint &point) {
+  return point.step ? point.step->decisions.describeOnHost() : "-";
+}
+
+static std::string describeRefusal(const CapRefusal &refusal) {
+  return "does not fit: " + formatBytes(refusal.leastBytes) + " at least" +
+         (refusal.place.empty() ? "" : ", at " + refusal.place);
 }
 
 void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
   if (points.empty())
     return;
   bool hasFsdp2 = llvm::any_of(points, [](const SweepPoint &point) { return point.fsdp2Ns; });
-  bool hasJitter = llvm::any_of(points, [](const SweepPoint &point) { return !!point.jittered; });
-  auto differ = [&](auto member) {
-    return llvm::any_of(
-        points, [&](const SweepPoint &point) { return point.*member != points.front().*member; });
+  bool hasJitter = llvm::any_of(
+      points, [](const SweepPoint &point) { return point.step && point.step->jittered; });
+  auto differ = [&](auto get) {
+    return llvm::any_of(points,
+                        [&](const SweepPoint &point) { return get(point) != get(points.front()); });
   };
-  const bool hasPolicies = differ(&SweepPoint::recompute);
-  const bool hasPlaces = differ(&SweepPoint::onHost);
-  const bool hasKernels =
-      llvm::any_of(points, [](const SweepPoint &point) { return point.areKernelsLeftOut; });
-  const bool hasReplicas = differ(&SweepPoint::replicas);
-  const bool hasMicrobatches = differ(&SweepPoint::microbatches);
-  const bool hasSyncs = differ(&SweepPoint::gradientSync);
+  const bool hasRecompute =
+      differ(describeRecomputed) || points.front().request.recompute == RecomputePolicy::Auto;
+  const bool hasPlaces = differ(describeOnHost);
+  const bool hasKernels = differ([](const SweepPoint &point) { return point.kernels; });
+  const bool hasReplicas =
+      differ([](const SweepPoint &point) { return point.request.mesh.replicas; });
+  const bool hasMicrobatches =
+      differ([](const SweepPoint &point) { return point.request.microbatches; });
+  const bool hasSyncs = differ([](const SweepPoint &point) { return point.request.gradientSync; });
   std::string rate = points.front().item + "/s";
   // Columns from the peak on, which are empty for a step that does not fit.
   constexpr size_t kNumFigures = 10;
@@ -52,7 +67,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {hasReplicas ? "replicas" : "", Align::Right},
                    {hasMicrobatches ? "microbatches" : "", Align::Right},
                    {hasSyncs ? "reduced" : "", Align::Left},
-                   {hasPolicies ? "recompute" : "", Align::Left},
+                   {hasRecompute ? "recompute" : "", Align::Left},
                    {hasPlaces ? "on host" : "", Align::Left},
                    {hasKernels ? "kernels" : "", Align::Left},
                    {"cap", Align::Right},
@@ -68,143 +83,213 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {"h / 1e9", Align::Right},
                    {"", Align::Left}});
   for (const SweepPoint &point : points) {
-    if (point.fits && !point.isPareto)
+    if (point.step && !point.isPareto)
       continue;
+    const PointRequest &request = point.request;
     std::vector<std::string> cells = {point.model,
-                                      formatCount(point.ranks),
-                                      hasReplicas ? formatCount(point.replicas) : "",
-                                      hasMicrobatches ? formatCount(point.microbatches) : "",
-                                      hasSyncs ? point.gradientSync : "",
-                                      hasPolicies ? point.recompute : "",
-                                      hasPlaces ? describePlaces(point.onHost) : "",
+                                      formatCount(request.mesh.getRanks()),
+                                      hasReplicas ? formatCount(request.mesh.replicas) : "",
+                                      hasMicrobatches ? formatCount(request.microbatches) : "",
+                                      hasSyncs ? request.gradientSync : "",
+                                      hasRecompute ? describeRecomputed(point) : "",
+                                      hasPlaces ? describeOnHost(point) : "",
                                       hasKernels ? point.kernels : "",
                                       formatCap(point)};
     std::vector<std::string> figures(kNumFigures);
-    if (point.fits) {
-      double itemsPerSec = point.getItemsPerSec();
-      figures = {formatBytes(point.peakBytes),
-                 formatTime(point.stepNs),
-                 point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
-                 formatTime(point.exposedNs),
-                 llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
+    if (const std::optional<PlannedStep> &step = point.step)
+      figures = {formatBytes(step->getNeededBytes()),
+                 formatTime(step->stepNs),
+                 step->jittered ? formatTime(step->jittered->percentile95Ns) : "",
+                 formatTime(step->exposedNs),
+                 llvm::formatv("{0:f4}", step->stepNs / step->boundNs).str(),
                  point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
-                 formatCount(std::llround(itemsPerSec)),
-                 formatCount(std::llround(itemsPerSec / static_cast<double>(point.ranks))),
+                 formatCount(std::llround(point.getItemsPerSec())),
+                 formatCount(std::llround(point.getItemsPerSecAndRank())),
                  formatShare(point.getUtilization()),
                  llvm::formatv("{0:f1}", point.getDeviceHoursPerBillion()).str()};
-    }
     llvm::append_range(cells, figures);
-    cells.push_back(point.fits ? ""
-                               : "does not fit: " + formatBytes(point.minimumPeakBytes) +
-                                     " at least, in " + point.minimumPlace);
+    cells.push_back(point.step ? "" : describeRefusal(point.refusal));
     table.addRow(std::move(cells));
   }
   table.print(os);
-  auto isUnknown = [](const SweepPoint &point) { return !point.areTemporariesKnown; };
+  auto isUnknown = [](const SweepPoint &point) {
+    return point.step && !point.step->areTemporariesKnown;
+  };
   if (llvm::any_of(points, isUnknown))
     os << "peaks are without temporaries inside operators that nothing has measured\n";
 }
 
-void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
-  os << "model,ranks,recompute,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,"
-        "exposed_ns,"
-        "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
-        "items_per_step,items_per_second,pareto,offload_optimizer,"
-        "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync,offload_activations,"
-        "kernels\n";
+void fsdp::plan_tool::printFastest(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
+  std::map<int64_t, const SweepPoint *> fastest; // by ranks
   for (const SweepPoint &point : points) {
-    // A file's name may hold characters that CSV reserves.
-    std::string model = point.model;
-    for (char &c : model)
-      if (c == ',' || c == '"' || c == '\n')
-        c = '_';
-    os << model << ',' << point.ranks << ',' << point.recompute << ','
-       << (point.capBytes > 0 ? std::to_string(point.capBytes) : "") << ',' << point.fits << ','
-       << point.minimumPeakBytes << ',';
-    if (point.fits)
-      os << llvm::formatv("{0},{1:f0},{2:f0},{3:f0},", point.peakBytes, point.stepNs,
-                          point.computeNs, point.exposedNs);
-    else
-      os << ",,,,";
-    os << (point.jittered ? llvm::formatv("{0:f0},{1:f0},", point.jittered->meanNs,
-                                          point.jittered->percentile95Ns)
-                                .str()
-                          : ",,")
-       << point.temporaryBytes << ','
-       << (point.fits ? llvm::formatv("{0:f0},", point.boundNs).str() : ",");
-    os << (point.fsdp2Ns ? llvm::formatv("{0:f0}", *point.fsdp2Ns).str() : "") << ',';
-    if (point.fits)
-      os << point.kept << ',' << point.gathers << ',' << point.reductions << ',';
-    else
-      os << ",,,";
-    os << point.item << ',' << point.itemsPerStep << ','
-       << (point.fits ? llvm::formatv("{0:f0}", point.getItemsPerSec()).str() : "") << ','
-       << point.isPareto << ',' << getPolicy(point.onHost.isState) << ','
-       << (point.fits ? llvm::formatv("{0:f4},{1:f2}", point.getUtilization(),
-                                      point.getDeviceHoursPerBillion())
-                            .str()
-                      : ",")
-       << ',' << point.replicas << ',' << point.microbatches << ',' << point.gradientSync << ','
-       << getPolicy(point.onHost.areActivations) << ',' << point.kernels << '\n';
+    if (!point.step)
+      continue;
+    const SweepPoint *&best = fastest[point.request.mesh.getRanks()];
+    if (!best || point.getItemsPerSec() > best->getItemsPerSec())
+      best = &point;
+  }
+  for (auto [ranks, point] : fastest) {
+    const PointRequest &request = point->request;
+    os << "fastest on " << formatCount(ranks) << " ranks: " << point->model;
+    if (request.mesh.replicas > 1)
+      os << ", " << formatCount(request.mesh.replicas) << " replicas";
+    os << ", " << formatCount(request.microbatches)
+       << (request.microbatches == 1 ? " microbatch" : " microbatches");
+    if (request.microbatches > 1)
+      os << " reduced after " << (request.gradientSync == "last" ? "the last" : "each");
+    for (const std::string &decision : point->step->decisions.describe())
+      os << ", " << decision;
+    os << ": " << formatTime(point->step->stepNs) << " a step of "
+       << formatCount(point->itemsPerStep) << ' ' << point->item << '\n';
   }
 }
 
-static void writePoint(const SweepPoint &point, json::OStream &out) {
+/// A file's name may hold characters that CSV reserves.
+static std::string toCell(std::string text) {
+  for (char &c : text)
+    if (c == ',' || c == '"' || c == '\n')
+      c = '_';
+  return text;
+}
+
+void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
+  os << "model,ranks,recompute,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,"
+        "exposed_ns,mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,"
+        "reductions,item,items_per_step,items_per_second,pareto,mfu,device_hours_per_1e9_items,"
+        "replicas,microbatches,gradient_sync,recomputed,on_host,kernels\n";
+  for (const SweepPoint &point : points) {
+    const PointRequest &request = point.request;
+    const std::optional<PlannedStep> &step = point.step;
+    auto ns = [](double value) { return llvm::formatv("{0:f0}", value).str(); };
+    std::vector<std::string> cells = {
+        toCell(point.model),        std::to_string(request.mesh.getRanks()),
+        getPolicyName(point).str(), request.capBytes > 0 ? std::to_string(request.capBytes) : "",
+        step ? "1" : "0",           step ? "" : std::to_string(point.refusal.leastBytes)};
+    constexpr size_t kNumStepCells = 8;
+    if (step)
+      llvm::append_range(
+          cells, std::vector<std::string>{std::to_string(step->getNeededBytes()), ns(step->stepNs),
+                                          ns(step->computeNs), ns(step->exposedNs),
+                                          step->jittered ? ns(step->jittered->meanNs) : "",
+                                          step->jittered ? ns(step->jittered->percentile95Ns) : "",
+                                          std::to_string(step->scratchBytes), ns(step->boundNs)});
+    else
+      cells.resize(cells.size() + kNumStepCells);
+    cells.push_back(point.fsdp2Ns ? ns(*point.fsdp2Ns) : "");
+    for (unsigned PlannedStep::*count :
+         {&PlannedStep::kept, &PlannedStep::gathers, &PlannedStep::reductions})
+      cells.push_back(step ? std::to_string((*step).*count) : "");
+    llvm::append_range(
+        cells,
+        std::vector<std::string>{
+            point.item, std::to_string(point.itemsPerStep), step ? ns(point.getItemsPerSec()) : "",
+            point.isPareto ? "1" : "0",
+            step ? llvm::formatv("{0:f4}", point.getUtilization()).str() : "",
+            step ? llvm::formatv("{0:f2}", point.getDeviceHoursPerBillion()).str() : "",
+            std::to_string(request.mesh.replicas), std::to_string(request.microbatches),
+            request.gradientSync,
+            // Several policies of one step are separated by semicolons.
+            step ? llvm::join(llvm::split(describeRecomputed(point), ", "), "; ") : "",
+            step ? llvm::join(llvm::split(describeOnHost(point), ", "), "; ") : "", point.kernels});
+    os << llvm::join(cells, ",") << '\n';
+  }
+}
+
+static void writeStep(const SweepPoint &point, json::OStream &out) {
   auto toNs = [](double ns) { return static_cast<int64_t>(std::llround(ns)); };
-  out.object([&] {
-    out.attribute("model", point.model);
-    out.attribute("ranks", point.ranks);
-    out.attribute("replicas", point.replicas);
-    out.attribute("microbatches", point.microbatches);
-    if (!point.gradientSync.empty())
-      out.attribute("gradientSync", point.gradientSync);
-    out.attribute("recompute", point.recompute);
-    out.attribute("offloadOptimizer", getPolicy(point.onHost.isState));
-    out.attribute("offloadActivations", getPolicy(point.onHost.areActivations));
-    out.attribute("kernels", point.kernels);
-    out.attribute("capBytes",
-                  point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));
-    out.attribute("fits", point.fits);
-    out.attribute("minimumPeakBytes", point.minimumPeakBytes);
-    out.attribute("minimumPeakIn", point.minimumPlace);
-    out.attribute("temporaryBytes", point.temporaryBytes);
-    out.attribute("temporariesKnown", point.areTemporariesKnown);
-    out.attribute("item", point.item);
-    out.attribute("itemsPerStep", point.itemsPerStep);
-    if (point.fsdp2Ns)
-      out.attribute("fsdp2Ns", toNs(*point.fsdp2Ns));
-    if (!point.fits)
-      return;
-    out.attribute("peakBytes", point.peakBytes);
-    out.attribute("stepNs", toNs(point.stepNs));
-    out.attribute("computeNs", toNs(point.computeNs));
-    out.attribute("exposedNs", toNs(point.exposedNs));
-    out.attribute("boundNs", toNs(point.boundNs));
-    if (point.jittered) {
-      out.attribute("meanNs", toNs(point.jittered->meanNs));
-      out.attribute("percentile95Ns", toNs(point.jittered->percentile95Ns));
-    }
-    out.attribute("kept", point.kept);
-    out.attribute("gathers", point.gathers);
-    out.attribute("reductions", point.reductions);
-    out.attribute("itemsPerSecond", toNs(point.getItemsPerSec()));
-    out.attribute("mfu", point.getUtilization());
-    out.attribute("deviceHoursPer1e9Items", point.getDeviceHoursPerBillion());
-    out.attribute("pareto", point.isPareto);
+  const PlannedStep &step = *point.step;
+  out.attribute("peakBytes", step.getNeededBytes());
+  out.attribute("arenaBytes", step.arenaBytes);
+  out.attribute("temporaryBytes", step.scratchBytes);
+  out.attribute("temporariesKnown", step.areTemporariesKnown);
+  out.attributeObject("liveBytes", [&] {
+    for (unsigned i = 0; i < kNumMemoryCategories; ++i)
+      out.attribute(StringRef(getName(MemoryCategory(i))), step.liveBytes[i]);
   });
+  out.attribute("stepNs", toNs(step.stepNs));
+  out.attribute("computeNs", toNs(step.computeNs));
+  out.attribute("exposedNs", toNs(step.exposedNs));
+  out.attribute("boundNs", toNs(step.boundNs));
+  if (step.jittered) {
+    out.attribute("meanNs", toNs(step.jittered->meanNs));
+    out.attribute("percentile95Ns", toNs(step.jittered->percentile95Ns));
+  }
+  out.attribute("kept", step.kept);
+  out.attribute("gathers", step.gathers);
+  out.attribute("reductions", step.reductions);
+  out.attribute("recomputed", describeRecomputed(point));
+  out.attribute("onHost", describeOnHost(point));
+  out.attribute("itemsPerSecond", toNs(point.getItemsPerSec()));
+  out.attribute("mfu", point.getUtilization());
+  out.attribute("deviceHoursPer1e9Items", point.getDeviceHoursPerBillion());
+  out.attribute("pareto", point.isPareto);
+}
+
+/// The members of a point's object.
+static void writePoint(const SweepPoint &point, json::OStream &out) {
+  const PointRequest &request = point.request;
+  out.attribute("model", point.model);
+  out.attribute("ranks", request.mesh.getRanks());
+  out.attribute("replicas", request.mesh.replicas);
+  out.attribute("microbatches", request.microbatches);
+  if (!request.gradientSync.empty())
+    out.attribute("gradientSync", request.gradientSync);
+  out.attribute("recompute", getPolicyName(point));
+  out.attribute("kernels", point.kernels);
+  out.attribute("capBytes",
+                request.capBytes > 0 ? json::Value(request.capBytes) : json::Value(nullptr));
+  out.attribute("item", point.item);
+  out.attribute("itemsPerStep", point.itemsPerStep);
+  if (point.fsdp2Ns)
+    out.attribute("fsdp2Ns", static_cast<int64_t>(std::llround(*point.fsdp2Ns)));
+  out.attribute("fits", point.step.has_value());
+  if (point.step)
+    return writeStep(point, out);
+  out.attribute("minimumPeakBytes", point.refusal.leastBytes);
+  out.attribute("minimumPeakIn", point.refusal.place);
+}
+
+static void writeHeader(const SweepHeader &header, json::OStream &out) {
+  out.attribute("device", header.device);
+  out.attribute("costs", header.costSources);
+  out.attribute("deviceBytes",
+                header.deviceBytes > 0 ? json::Value(header.deviceBytes) : json::Value(nullptr));
 }
 
 void fsdp::plan_tool::writeJson(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header,
                                 llvm::raw_ostream &os) {
   json::OStream out(os, /*IndentSize=*/1);
   out.object([&] {
-    out.attribute("device", header.device);
-    out.attribute("costs", header.costSources);
-    out.attribute("deviceBytes",
-                  header.deviceBytes > 0 ? json::Value(header.deviceBytes) : json::Value(nullptr));
+    writeHeader(header, out);
     out.attributeArray("points", [&] {
       for (const SweepPoint &point : points)
-        writePoint(point, out);
+        out.object([&] { writePoint(point, out); });
+    });
+  });
+  os << '\n';
+}
+
+void fsdp::plan_tool::writeFitsJson(llvm::ArrayRef<Fit> fits, const SweepHeader &header,
+                                    const DeviceMemory &memory, llvm::raw_ostream &os) {
+  json::OStream out(os, /*IndentSize=*/1);
+  out.object([&] {
+    writeHeader(header, out);
+    out.attribute("fitsBytes", memory.bytes);
+    out.attribute("reservedBytes", memory.reservedBytes);
+    out.attributeArray("points", [&] {
+      for (const Fit &fit : fits)
+        out.object([&] {
+          writePoint(fit.point, out);
+          if (fit.point.step)
+            return;
+          out.attributeArray("waysOut", [&] {
+            for (const WayOut &way : fit.ways)
+              out.object([&] {
+                out.attribute("change", way.change);
+                writePoint(way.point, out);
+              });
+          });
+        });
     });
   });
   os << '\n';

@@ -3,7 +3,7 @@
 #ifndef FSDP_TOOLS_PLAN_REPORTS_H
 #define FSDP_TOOLS_PLAN_REPORTS_H
 
-#include "Sweep.h"
+#include "Fits.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace fsdp::plan_tool {
@@ -22,6 +22,13 @@ void printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
 void writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
 
 void writeJson(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header, llvm::raw_ostream &os);
+
+/// Prints for each number of ranks the point with the most items per second.
+void printFastest(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os);
+
+/// Writes all fits, with their ways out.
+void writeFitsJson(llvm::ArrayRef<Fit> fits, const SweepHeader &header, const DeviceMemory &memory,
+                   llvm::raw_ostream &os);
 
 /// Writes a page with plots of time against memory and of throughput against ranks, and the table.
 void writePlanPage(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header,

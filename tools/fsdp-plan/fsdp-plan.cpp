@@ -6,23 +6,22 @@
 #include "../SizeFlag.h"
 #include "../TransportFlag.h"
 #include "../Version.h"
-#include "Fits.h"
+#include "Inputs.h"
+#include "Jobs.h"
 #include "Reports.h"
 #include "fsdp/CommandLine/UnknownFlag.h"
 #include "fsdp/Config/ShardingConfig.h"
-#include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
-#include "passes/VerifyPhase.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <thread>
 
 using namespace fsdp;
 using namespace fsdp::plan_tool;
@@ -30,13 +29,13 @@ using namespace fsdp::plan_tool;
 namespace {
 
 struct Options {
-  std::vector<std::string> inputs, caps, recompute = {"cheap"};
+  std::vector<std::string> inputs, caps, recompute = {"auto"};
   std::string mesh = "dp=8..16384", offload = "none", activations = "none", json, csv, html;
-  int64_t maxBucketBytes = 0; // 0: no limit
   int64_t fitsBytes = 0;      // 0: a sweep
   int64_t reservedBytes = -1; // less than 0: the cost model's
   bool triesReplicas = false;
-  cost::CostOptions costs;
+  unsigned jobs = 0; // threads; 0: one for each core
+  PlanSettings settings;
   SweepOptions sweep;
 };
 
@@ -53,16 +52,17 @@ static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error)
 
 /// Parses "dp=64", "dp=8,64,512" or "dp=8..16384" (powers of two times 8), each optionally after
 /// "replicate=2,".
-static llvm::Error parseMeshes(llvm::StringRef mesh, SweepOptions &options) {
+static llvm::Error parseMeshes(llvm::StringRef mesh, PlanSettings &settings,
+                               std::vector<MeshSize> &meshes) {
   int64_t replicas = 1;
-  auto addMesh = [&](int64_t shards) { options.meshes.push_back({shards, replicas}); };
+  auto addMesh = [&](int64_t shards) { meshes.push_back({shards, replicas}); };
   auto wrong = [&](const llvm::Twine &why) {
     return llvm::createStringError("--mesh: '" + mesh + "' " + why);
   };
   auto [axis, ranks] = mesh.split('=');
   if (ranks.contains('=')) {
     auto [number, sharded] = ranks.split(',');
-    options.replicateAxis = axis.str();
+    settings.replicateAxis = axis.str();
     if (number.getAsInteger(10, replicas) || replicas < 1 || replicas > (1 << 20))
       return wrong("has '" + number + "' replicas; expected a number from 1 to 1048576");
     std::tie(axis, ranks) = sharded.split('=');
@@ -70,7 +70,7 @@ static llvm::Error parseMeshes(llvm::StringRef mesh, SweepOptions &options) {
   if (axis.empty() || ranks.empty() || ranks.contains('='))
     return wrong("is no mesh; expected AXIS=RANKS, AXIS=8,64,512 or AXIS=8..16384, or one of these "
                  "behind replicate=R,");
-  options.axis = axis.str();
+  settings.axis = axis.str();
   auto parse = [](llvm::StringRef text, int64_t &value) {
     return text.getAsInteger(10, value) || value < 2 || value > kMaxRanks;
   };
@@ -90,145 +90,203 @@ static llvm::Error parseMeshes(llvm::StringRef mesh, SweepOptions &options) {
       addMesh(count);
     }
   }
-  for (MeshSize size : options.meshes)
+  for (MeshSize size : meshes)
     if (std::optional<std::string> problem = checkRanks({size.replicas, size.shards}))
       return wrong(*problem);
   return llvm::Error::success();
 }
 
 /// Adds, for each mesh, the meshes of as many ranks with 2, 4, ... replicas of at least 2 shards.
-static llvm::Error addReplicas(SweepOptions &options) {
-  if (!options.replicateAxis.empty())
+static llvm::Error addReplicas(PlanSettings &settings, std::vector<MeshSize> &meshes) {
+  if (!settings.replicateAxis.empty())
     return llvm::createStringError("--hsdp tries numbers of replicas, but --mesh says one already");
-  if (options.axis == "replicate")
+  if (settings.axis == "replicate")
     return llvm::createStringError("--hsdp has an axis 'replicate'; name that of --mesh otherwise");
-  options.replicateAxis = "replicate";
-  std::vector<MeshSize> meshes;
-  for (MeshSize whole : options.meshes)
+  settings.replicateAxis = "replicate";
+  std::vector<MeshSize> split;
+  for (MeshSize whole : meshes)
     for (MeshSize size = whole; size.shards >= 2; size.shards /= 2, size.replicas *= 2) {
-      meshes.push_back(size);
+      split.push_back(size);
       if (size.shards % 2 != 0)
         break;
     }
-  options.meshes = std::move(meshes);
+  meshes = std::move(split);
   return llvm::Error::success();
 }
 
-/// A row's name: the file's name without folder, or its path if another file has that name.
-static std::string getModelName(const Options &options, const std::string &path) {
-  llvm::StringRef stem = llvm::sys::path::stem(path);
-  auto hasStem = [&](const std::string &other) { return llvm::sys::path::stem(other) == stem; };
-  return llvm::count_if(options.inputs, hasStem) > 1 ? path : stem.str();
-}
-
-/// The options of --fits. main() has refused several policies of recomputation.
-static FitOptions getFit(const Options &options) {
-  return {options.fitsBytes,
-          options.sweep.reservedBytes,
-          *symbolizeRecomputePolicy(options.recompute.front()),
-          kOffloads.at(options.offload),
-          kOffloads.at(options.activations),
-          options.costs};
-}
-
-/// Shows progress on a terminal: one line, which each search overwrites.
-static void showProgress(SweepOptions &options) {
-  if (llvm::sys::Process::StandardErrIsDisplayed())
-    options.progress = [](const SweepPoint &next, size_t done, size_t all) {
-      llvm::errs() << "\r\033[Kfsdp-plan: " << next.model << " on " << next.ranks
-                   << " ranks, recompute " << next.recompute << ": " << done << " of " << all
-                   << " done";
-    };
-}
-
-static int run(Options &options) {
-  if (llvm::Error error = parseMeshes(options.mesh, options.sweep))
-    return fail(std::move(error));
+static llvm::Error parseRequests(Options &options) {
+  if (llvm::Error error = parseMeshes(options.mesh, options.settings, options.sweep.meshes))
+    return error;
   if (options.triesReplicas)
-    if (llvm::Error error = addReplicas(options.sweep))
-      return fail(std::move(error));
+    if (llvm::Error error = addReplicas(options.settings, options.sweep.meshes))
+      return error;
   for (const std::string &text : options.caps) {
     llvm::Expected<int64_t> bytes = parseSizeBytes(text, "--memory-cap");
     if (!bytes)
-      return fail(bytes.takeError());
+      return bytes.takeError();
     if (*bytes <= 0)
-      return fail("--memory-cap: '" + text + "' leaves no memory");
+      return llvm::createStringError("--memory-cap: '" + text + "' leaves no memory");
     options.sweep.capBytes.push_back(*bytes);
   }
   llvm::sort(options.sweep.capBytes);
-  if (options.maxBucketBytes > 0)
-    options.sweep.maxBucketBytes = options.maxBucketBytes;
+  options.sweep.recompute.clear();
   for (const std::string &name : options.recompute)
-    options.sweep.recompute.emplace_back(name, *symbolizeRecomputePolicy(name));
-  options.sweep.offload = kOffloads.at(options.offload);
+    options.sweep.recompute.push_back(*symbolizeRecomputePolicy(name));
+  options.sweep.state = kOffloads.at(options.offload);
   options.sweep.activations = kOffloads.at(options.activations);
-  std::vector<NamedPath> read = {{"--config", options.sweep.config},
-                                 {"--profile", options.costs.profile},
-                                 {"--network", options.costs.network}};
+  return llvm::Error::success();
+}
+
+static std::optional<std::string> findClash(const Options &options) {
+  std::vector<NamedPath> read = {{"--config", options.settings.config},
+                                 {"--profile", options.settings.costs.profile},
+                                 {"--network", options.settings.costs.network}};
   for (const std::string &path : options.inputs)
     read.push_back({"INPUT", path});
-  if (std::optional<std::string> clash = findClash(
-          read, {{"--json", options.json}, {"--csv", options.csv}, {"--html", options.html}}))
-    return fail(*clash);
-  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
-  if (!costs)
-    return fail(costs.takeError());
+  return fsdp::findClash(
+      read, {{"--json", options.json}, {"--csv", options.csv}, {"--html", options.html}});
+}
 
-  options.sweep.reservedBytes =
-      options.reservedBytes >= 0 ? options.reservedBytes : (*costs)->getReservedBytes();
-  if (options.fitsBytes > 0 && options.fitsBytes <= options.sweep.reservedBytes)
-    return fail("--fits: of " + explain::formatBytes(options.fitsBytes) + " are " +
-                explain::formatBytes(options.sweep.reservedBytes) +
-                " reserved for the driver and libraries (--reserve)");
+using Writer = std::function<void(llvm::raw_ostream &)>;
 
-  std::vector<SweepPoint> points;
-  std::vector<Fit> fits;
-  auto take = [](auto &all, auto found) {
-    if (succeeded(found))
-      llvm::move(*found, std::back_inserter(all));
-    return llvm::LogicalResult(found);
-  };
-  showProgress(options.sweep);
-  std::vector<std::unique_ptr<explain::ModuleFile>> files; // the cost model refers to these
-  for (const std::string &path : options.inputs) {
-    llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
-    if (!file)
-      return fail(file.takeError());
-    mlir::ModuleOp module = files.emplace_back(std::move(*file))->get();
-    std::string model = getModelName(options, path);
-    if (failed(verifyPhase(module)) ||
-        failed(options.fitsBytes > 0
-                   ? take(fits, findFits(module, model, **costs, options.sweep, getFit(options)))
-                   : take(points, sweep(module, model, **costs, options.sweep))))
-      return 1;
-  }
-  if (options.sweep.progress && options.fitsBytes == 0)
-    llvm::errs() << "\r\033[K";
-  if (options.fitsBytes > 0) {
-    if (llvm::Error error =
-            printFile("-", [&](llvm::raw_ostream &os) { printFits(fits, options.fitsBytes, os); }))
-      return fail(std::move(error));
-    return 0;
-  }
-
-  SweepHeader header = {options.costs.device, (*costs)->describeSources(),
-                        (*costs)->getMemoryBytes()};
-  using Writer = std::function<void(llvm::raw_ostream &)>;
-  std::pair<std::string, Writer> outputs[] = {
-      {options.json, [&](llvm::raw_ostream &os) { writeJson(points, header, os); }},
-      {options.csv, [&](llvm::raw_ostream &os) { writeCsv(points, os); }},
-      {options.html, [&](llvm::raw_ostream &os) { writePlanPage(points, header, os); }}};
+/// Writes the files; prints the text unless a file is standard output.
+static int write(llvm::ArrayRef<std::pair<std::string, Writer>> files, const Writer &printText) {
   bool isPrinted = true;
-  for (auto &[path, write] : outputs) {
+  for (auto &[path, writeFile] : files) {
     isPrinted &= path != "-";
     if (!path.empty())
-      if (llvm::Error error = printFile(path, write))
+      if (llvm::Error error = printFile(path, writeFile))
         return fail(std::move(error));
   }
   if (isPrinted)
-    if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &os) { printTable(points, os); }))
+    if (llvm::Error error = printFile("-", printText))
       return fail(std::move(error));
   return 0;
+}
+
+/// A request, and the input that it is for.
+struct Task {
+  size_t input;
+  PointRequest request;
+};
+
+/// The number of threads: as asked, else one for each core. Standard input is read only once.
+static unsigned countJobs(const Options &options, size_t numTasks) {
+  if (llvm::is_contained(options.inputs, "-"))
+    return 1;
+  unsigned jobs = options.jobs > 0 ? options.jobs : std::thread::hardware_concurrency();
+  return std::clamp<unsigned>(jobs, 1, static_cast<unsigned>(numTasks));
+}
+
+/// Calls `plan(planner, request, progress)` for each task, on several threads, and returns what it
+/// returns, by task. `inputs` are those of the first thread.
+template <typename Result>
+static mlir::FailureOr<std::vector<Result>>
+planAll(const Options &options, const Inputs &inputs, llvm::ArrayRef<Task> tasks,
+        llvm::function_ref<mlir::FailureOr<Result>(const PointPlanner &, const PointRequest &,
+                                                   const ProgressReport &)>
+            plan) {
+  const unsigned numJobs = countJobs(options, tasks.size());
+  std::vector<std::unique_ptr<Inputs>> others;
+  for (unsigned job = 1; job < numJobs; ++job)
+    others.push_back(llvm::cantFail(Inputs::load(options.inputs, options.settings)));
+  std::vector<Result> results(tasks.size());
+  ProgressLine progress(tasks.size());
+  auto work = [&](unsigned job, size_t item) {
+    const Task &task = tasks[item];
+    const Inputs &own = job == 0 ? inputs : *others[job - 1];
+    mlir::FailureOr<Result> result = plan(own.getPlanners()[task.input], task.request,
+                                          [&](const std::string &next) { progress.show(next); });
+    progress.countDone();
+    if (succeeded(result))
+      results[item] = std::move(*result);
+    return llvm::LogicalResult(result);
+  };
+  if (failed(runJobs(tasks.size(), numJobs, work)))
+    return mlir::failure();
+  return results;
+}
+
+static int printFits(const Options &options, llvm::ArrayRef<Fit> fits, const SweepHeader &header,
+                     const DeviceMemory &memory, const Writer &printRefused) {
+  return write(
+      {{options.json, [&](llvm::raw_ostream &os) { writeFitsJson(fits, header, memory, os); }}},
+      [&](llvm::raw_ostream &os) {
+        plan_tool::printFits(fits, memory, os);
+        printRefused(os);
+      });
+}
+
+static int printSweep(const Options &options, llvm::ArrayRef<SweepPoint> points,
+                      const SweepHeader &header, const Writer &printRefused) {
+  return write({{options.json, [&](llvm::raw_ostream &os) { writeJson(points, header, os); }},
+                {options.csv, [&](llvm::raw_ostream &os) { writeCsv(points, os); }},
+                {options.html, [&](llvm::raw_ostream &os) { writePlanPage(points, header, os); }}},
+               [&](llvm::raw_ostream &os) {
+                 printTable(points, os);
+                 if (options.sweep.globalBatch > 0)
+                   printFastest(points, os);
+                 printRefused(os);
+               });
+}
+
+static int run(Options &options) {
+  if (llvm::Error error = parseRequests(options))
+    return fail(std::move(error));
+  if (std::optional<std::string> clash = findClash(options))
+    return fail(*clash);
+  llvm::Expected<std::unique_ptr<Inputs>> inputs = Inputs::load(options.inputs, options.settings);
+  if (!inputs)
+    return fail(inputs.takeError());
+  const cost::CostModel &costs = (*inputs)->getCosts();
+
+  const bool isSweep = options.fitsBytes == 0;
+  const DeviceMemory memory = {isSweep ? costs.getMemoryBytes() : options.fitsBytes,
+                               options.reservedBytes >= 0 ? options.reservedBytes
+                                                          : costs.getReservedBytes()};
+  if (!isSweep && memory.getCapBytes() <= 0)
+    return fail("--fits: of " + explain::formatBytes(memory.bytes) + " are " +
+                explain::formatBytes(memory.reservedBytes) +
+                " reserved for the driver and libraries (--reserve)");
+  options.sweep.deviceBytes = std::max<int64_t>(0, memory.getCapBytes());
+
+  std::vector<Task> tasks;
+  std::vector<std::string> refused;
+  for (auto [input, planner] : llvm::enumerate((*inputs)->getPlanners()))
+    for (PointRequest &request : listRequests(planner, options.sweep, refused))
+      tasks.push_back({input, std::move(request)});
+  if (tasks.empty())
+    return fail("--global-batch: " + llvm::join(refused, "; "));
+  auto printRefused = [&](llvm::raw_ostream &os) {
+    for (const std::string &line : refused)
+      os << line << '\n';
+  };
+
+  const SweepHeader header = {options.settings.costs.device, costs.describeSources(),
+                              costs.getMemoryBytes()};
+  if (!isSweep) {
+    mlir::FailureOr<std::vector<Fit>> fits =
+        planAll<Fit>(options, **inputs, tasks,
+                     [&](const PointPlanner &planner, const PointRequest &request,
+                         const ProgressReport &progress) {
+                       return findFit(planner, request, memory, progress);
+                     });
+    return failed(fits) ? 1 : printFits(options, *fits, header, memory, printRefused);
+  }
+  using Points = std::vector<SweepPoint>;
+  mlir::FailureOr<std::vector<Points>> found =
+      planAll<Points>(options, **inputs, tasks,
+                      [&](const PointPlanner &planner, const PointRequest &request,
+                          const ProgressReport &progress) {
+                        return sweep(planner, request, options.sweep, progress);
+                      });
+  if (failed(found))
+    return 1;
+  Points points;
+  for (Points &ofRequest : *found)
+    llvm::move(ofRequest, std::back_inserter(points));
+  markPareto(points, options.sweep.globalBatch > 0);
+  return printSweep(options, points, header, printRefused);
 }
 
 int main(int argc, char **argv) {
@@ -253,6 +311,12 @@ int main(int argc, char **argv) {
                                              "Numbers of microbatches of a step to try: 1,2,4 (1)")
                                   ->delimiter(',')
                                   ->check(CLI::Range(1, 1 << 20));
+  CLI::Option *globalBatch =
+      app.add_option("--global-batch", options.sweep.globalBatch,
+                     "Tokens (or samples) of a step of all ranks: takes as many microbatches as "
+                     "make it, and tells the fastest step on as many ranks")
+          ->check(CLI::PositiveNumber)
+          ->excludes(microbatches);
   CLI::Option *syncs =
       app.add_option("--gradient-sync", options.sweep.gradientSync,
                      "Microbatches after which gradients are reduced, to try: each, last (each)")
@@ -260,51 +324,53 @@ int main(int argc, char **argv) {
           ->check(CLI::IsMember({"each", "last"}));
   CLI::Option *caps =
       app.add_option("--memory-cap", options.caps,
-                     "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
+                     "Caps to try: 40GiB,80GiB (the device's memory, then less in steps)")
           ->delimiter(',');
-  addCostFlags(app, options.costs);
-  app.add_option("--config", options.sweep.config, "YAML file with groups, in FSDP2's terms")
+  addCostFlags(app, options.settings.costs);
+  app.add_option("--config", options.settings.config, "YAML file with groups, in FSDP2's terms")
       ->check(CLI::ExistingFile);
-  CLI::Option *recompute = app.add_option("--recompute", options.recompute,
-                                          "Policies of recomputation to try: none, cheap, "
-                                          "selected, full, as --recompute of fsdpc")
-                               ->delimiter(',')
-                               ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
-                               ->capture_default_str();
+  app.add_option("--recompute", options.recompute,
+                 "Policies of recomputation to try: none, cheap, "
+                 "selected, full, auto, as --recompute of fsdpc")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"none", "cheap", "selected", "full", "auto"}))
+      ->capture_default_str();
   CLI::Option *offload = app.add_option("--offload-optimizer", options.offload,
                                         "Groups whose optimizer state is on the host: none; all; "
-                                        "auto: all where the step does not fit otherwise")
+                                        "auto: where the step does not fit otherwise, or is "
+                                        "faster")
                              ->check(CLI::IsMember(kOffloads))
                              ->capture_default_str();
   app.add_option("--offload-activations", options.activations,
-                 "Blocks whose activations wait for the backward on the host: none; all; auto: all "
-                 "where the step does not fit otherwise, with --fits those for which this is "
-                 "faster than recomputation")
+                 "Blocks whose activations wait for the backward on the host: none; all; auto: "
+                 "those for which this is faster than recomputation")
       ->check(CLI::IsMember(kOffloads))
       ->capture_default_str();
-  addTransportFlag(app, options.sweep.transport);
+  addTransportFlag(app, options.settings.transport);
   addFusionFlag(app, options.sweep.fusion,
                 "Elementwise operators that become generated kernels, as --fusion of fsdpc: off, "
                 "exact, fast, or auto: fast for CUDA, exact for CPUs");
-  CLI::Option *budget =
-      app.add_option(
-             "--budget", options.sweep.simulationBudget,
-             "Number of simulations of a search; if its plan takes over 1 % longer than the "
-             "bound, a second search of three times as many follows (1000; 3000 for --fits)")
-          ->check(CLI::PositiveNumber);
-  addSizeFlag(app, "--max-bucket-size", options.maxBucketBytes,
+  app.add_option("--budget", options.settings.simulationBudget,
+                 "Number of simulations of a search; if its plan takes over 1 % longer than the "
+                 "bound, a second search of three times as many follows")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  addSizeFlag(app, "--max-bucket-size", options.settings.maxBucketBytes,
               "Upper limit on the bytes of one launch of several collectives, as 1GiB (no limit)");
-  CLI::Option *outputs[] = {
-      app.add_option("--json", options.json, "Write all points here (JSON); - is standard output"),
+  app.add_option("-j,--jobs", options.jobs,
+                 "Number of threads, which does not change results (one for each core)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--json", options.json, "Write all points here (JSON); - is standard output");
+  CLI::Option *sweepOutputs[] = {
       app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output"),
       app.add_option("--html", options.html, "Write a page with plots here; - is standard output")};
   CLI::Option *fits =
       addSizeFlag(app, "--fits", options.fitsBytes,
-                  "Instead of a sweep: tell whether the step that fsdpc compiles fits in this much "
-                  "memory, as 80GiB, and what the memory is used for. Recomputes and puts "
-                  "optimizer state on the host as needed, unless a flag says otherwise")
+                  "Instead of a sweep: tell whether the step fits in this much memory, as 80GiB, "
+                  "what the memory is used for, and otherwise what would help. Puts optimizer "
+                  "state on the host as needed, unless a flag says otherwise")
           ->excludes(caps);
-  for (CLI::Option *output : outputs)
+  for (CLI::Option *output : sweepOutputs)
     fits->excludes(output);
   addSizeFlag(
       app, "--reserve", options.reservedBytes,
@@ -322,15 +388,11 @@ int main(int argc, char **argv) {
       if (option->results().size() > 1)
         return fail("--fits takes one value of " + option->get_name() + ", but there are " +
                     llvm::Twine(option->results().size()));
-    if (recompute->count() == 0)
-      options.recompute = {"auto"};
     if (offload->count() == 0)
       options.offload = "auto";
   }
-  if (syncs->count() > 0 &&
+  if (syncs->count() > 0 && globalBatch->count() == 0 &&
       llvm::all_of(options.sweep.microbatches, [](int64_t number) { return number == 1; }))
     return fail("--gradient-sync is of several --microbatches, but there is one");
-  if (budget->count() == 0)
-    options.sweep.simulationBudget = fits->count() > 0 ? 3000 : 1000;
   return run(options);
 }

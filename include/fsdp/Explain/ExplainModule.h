@@ -35,6 +35,8 @@ struct ExplainedModule {
   ScheduleView view;
   Explanation explanation;
   schedule::LowerBound bound;
+  /// If the variation of durations is known.
+  std::optional<schedule::JitteredMakespan> jittered;
 
   ExplainedPlan getPlan() const { return {problem, plan, view, explanation, bound}; }
 };

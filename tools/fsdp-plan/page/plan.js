@@ -4,7 +4,9 @@ const fitting = D.points.filter((p) => p.fits);
 const models = [...new Set(D.points.map((p) => p.model))];
 const rankCounts = [...new Set(D.points.map((p) => p.ranks))].sort((a, b) => a - b);
 const item = D.points.length ? D.points[0].item : "samples";
-const onHost = (p) => [["state", p.offloadOptimizer], ["activations", p.offloadActivations]].filter((x) => x[1] === "all").map((x) => x[0]).join(", ") || "-";
+const onHost = (p) => p.onHost ?? "-";
+/// What is recomputed, in how many groups; of a step that does not fit, the policy.
+const recomputed = (p) => p.recomputed ?? p.recompute;
 const differs = (get) => new Set(D.points.map(get)).size > 1;
 const placesDiffer = differs(onHost), kernelsDiffer = differs((p) => p.kernels);
 const replicasDiffer = differs((p) => p.replicas), microbatchesDiffer = differs((p) => p.microbatches);
@@ -13,12 +15,12 @@ const microbatchNs = (p) => p.stepNs / p.microbatches;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
 /// A colour per policy of recomputation, and one per model.
-const policies = ["none", "cheap", "selected", "full"].filter((policy) => D.points.some((p) => p.recompute === policy));
+const policies = ["none", "cheap", "selected", "full", "auto"].filter((policy) => D.points.some((p) => p.recompute === policy));
 const policyColour = (p) => `var(--${p.recompute})`;
 const modelColour = (model) => models.length < 2 ? "var(--many)"
   : `color-mix(in oklab, var(--many) ${Math.round((100 * models.indexOf(model)) / (models.length - 1))}%, var(--few))`;
-/// Key of a line of points: all decisions but the cap.
-const decisionsOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync, onHost(p), p.kernels].join(" ");
+/// Key of a line of points: all that is asked for but the cap.
+const requestOf = (p) => [p.recompute, p.replicas, p.microbatches, p.gradientSync].join(" ");
 
 // ------------------------------------------------------------------ drawing
 
@@ -108,7 +110,7 @@ function drawPareto() {
     panel.append(make("h3", meshName(points[0])));
     drawPanel(panel, points, axes.get(model));
   }
-  element("decisions").replaceChildren(...policies.map((policy) => legendEntry(`var(--${policy})`, "recompute " + policy)),
+  element("decisions").replaceChildren(...policies.map((policy) => legendEntry(`var(--${policy})`, "recompute " + policy + (policy === "auto" ? " (what fits; see each point)" : ""))),
     ...([...axes.values()].some((axis) => axis.isDeviceInside) ? [legendEntry("var(--cap)", D.device + " has " + bytesText(D.deviceBytes), "dashed")] : []),
     make("span", "across: peak memory of a rank; up: step" + (microbatchesDiffer ? " / microbatches" : "")));
 }
@@ -120,7 +122,7 @@ function drawPanel(panel, points, { x, y, isDeviceInside }) {
     plot.add("line", { class: "cap", x1: at, x2: at, y1: plot.box.top, y2: plot.height - plot.box.bottom });
   }
   const series = new Map();
-  for (const p of points) series.set(decisionsOf(p), [...(series.get(decisionsOf(p)) ?? []), p]);
+  for (const p of points) series.set(requestOf(p), [...(series.get(requestOf(p)) ?? []), p]);
   for (const front of series.values()) {
     front.sort((a, b) => a.peakBytes - b.peakBytes);
     const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
@@ -174,7 +176,7 @@ function drawScaling() {
 // ------------------------------------------------------------------ what a point is
 
 function showPoint(p, colour, event) {
-  const facts = [["recompute", p.recompute], ["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
+  const facts = [["recompute", recomputed(p)], ["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
     ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
     ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
     ["per rank", countText(p.itemsPerSecond / p.ranks)], ["MFU", shareText(p.mfu)], ["device hours per 10⁹ " + item, p.deviceHoursPer1e9Items.toFixed(1)]];
@@ -205,7 +207,7 @@ function fillTable() {
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const recompute = make("span", p.recompute), line = makeLine(p.fits ? [...before, ...figures] : before,
+    const recompute = make("span", recomputed(p)), line = makeLine(p.fits ? [...before, ...figures] : before,
       [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []),
         ...(syncsDiffer ? [p.gradientSync || ""] : []), recompute, ...(placesDiffer ? [onHost(p)] : []),
         ...(kernelsDiffer ? [p.kernels] : []), p.capBytes ? bytesText(p.capBytes) : "none",
@@ -215,7 +217,7 @@ function fillTable() {
     recompute.prepend(square(policyColour(p)));
     lineOf.set(p, line);
     if (!p.fits) {
-      const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
+      const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least" + (p.minimumPeakIn ? ", at " + p.minimumPeakIn : ""), "no");
       cell.colSpan = figures.length;
       line.append(cell);
     }
