@@ -3,8 +3,7 @@
 #include "fsdp/CostModel/CostModel.h"
 
 #include "fsdp/CostModel/Device.h"
-#include "fsdp/CostModel/Network.h"
-#include "fsdp/CostModel/Profile.h"
+#include "fsdp/CostModel/MeasuredCosts.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -261,4 +260,13 @@ llvm::Expected<std::unique_ptr<CostModel>> CostModel::create(const CostOptions &
   if (!network)
     return network.takeError();
   return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(*network), spreads);
+}
+
+llvm::Expected<std::unique_ptr<CostModel>> fsdp::cost::createCostModel(Profile profile,
+                                                                       Network network) {
+  llvm::Expected<const Device *> device = lookupDevice(profile.device);
+  if (!device)
+    return device.takeError();
+  return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(network),
+                                       GivenSpreads());
 }

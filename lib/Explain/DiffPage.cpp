@@ -4,8 +4,8 @@
 
 #include "ComparisonPage.h"
 #include "DiffFigures.h"
-#include "MeasuredPairs.h"
 #include "StepData.h"
+#include "fsdp/Explain/MeasuredPairs.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/StepDifference.h"
 

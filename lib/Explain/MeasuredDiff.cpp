@@ -1,6 +1,6 @@
 //===- MeasuredDiff.cpp - A predicted step beside a measured one ----------===//
 
-#include "MeasuredPairs.h"
+#include "fsdp/Explain/MeasuredPairs.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -42,35 +42,16 @@ static std::vector<Times> chooseRows(const std::vector<Times> &rows, bool all) {
   return chosen;
 }
 
-/// The sum of the rows' absolute errors as a share of the measured time.
-template <typename Times> static std::string sumErrors(const std::vector<Times> &rows) {
-  double difference = 0, measured = 0;
-  for (const Times &row : rows) {
-    difference += row.getDifferenceNs();
-    measured += row.getMeasuredNs();
-  }
-  return measured > 0 ? formatShare(difference / measured) : "";
-}
-
-static TimePair getStepTimes(const ScheduleView &view, const MeasuredRun &measured) {
-  TimePair times{view.makespanNs, {}};
-  for (const MeasuredStep &step : measured.steps)
-    times.ofSteps.push_back(step.stepNs);
-  return times;
-}
-
 static void printSources(const ScheduleView &view, const MeasuredRun &measured,
-                         llvm::raw_ostream &os) {
+                         const std::vector<double> &steps, llvm::raw_ostream &os) {
   os << "predicted: " << view.labels.costSources << "\nmeasured: " << measured.source;
-  const std::vector<double> steps = getStepTimes(view, measured).ofSteps;
   if (steps.size() > 1)
     os << ", of " << formatTime(*llvm::min_element(steps)) << " to "
        << formatTime(*llvm::max_element(steps)) << "; medians";
   os << "\n\n";
 }
 
-static void printTotals(const ScheduleView &view, const MeasuredRun &measured,
-                        const std::vector<BlockTimes> &blocks,
+static void printTotals(const MeasuredErrors &errors, const std::vector<BlockTimes> &blocks,
                         const std::vector<CollectiveTimes> &collectives, llvm::raw_ostream &os) {
   TextTable table({{"", Align::Left},
                    {"predicted", Align::Right},
@@ -80,10 +61,9 @@ static void printTotals(const ScheduleView &view, const MeasuredRun &measured,
     table.addRow(
         {name, formatTime(pair.predictedNs), formatTime(pair.getMeasuredNs()), formatError(pair)});
   };
-  TimePair compute, between;
+  TimePair between;
   double slowdownNs = 0;
   for (const BlockTimes &block : blocks) {
-    compute.add(block);
     between.add(block.between);
     slowdownNs += block.slowdownNs;
   }
@@ -93,8 +73,8 @@ static void printTotals(const ScheduleView &view, const MeasuredRun &measured,
     work[kind].add(times);
     waits[kind].add(times.exposed);
   }
-  add("step", getStepTimes(view, measured));
-  add("computation", compute);
+  add("step", errors.step);
+  add("computation", errors.computation);
   if (slowdownNs > 0)
     table.addRow({"  slowdown by collectives", formatTime(slowdownNs), "", ""});
   if (between.getMeasuredNs() > 0)
@@ -151,18 +131,13 @@ static void printCollectives(const std::vector<CollectiveTimes> &collectives, bo
 }
 
 /// The error of all waits together, and of each collective's alone, as shares of the step.
-static void printWaits(const std::vector<CollectiveTimes> &collectives, double stepNs,
-                       llvm::raw_ostream &os) {
-  TimePair waits;
-  double oneByOneNs = 0;
-  for (const CollectiveTimes &times : collectives) {
-    waits.add(times.exposed);
-    oneByOneNs += times.exposed.getDifferenceNs();
-  }
-  os << "waits: predicted " << formatTime(waits.predictedNs) << ", measured "
-     << formatTime(waits.getMeasuredNs()) << ", off by "
-     << formatShare(waits.getDifferenceNs() / stepNs)
-     << " of the step; collective by collective, by " << formatShare(oneByOneNs / stepNs) << '\n';
+static void printWaits(const MeasuredErrors &errors, llvm::raw_ostream &os) {
+  const double stepNs = errors.step.getMeasuredNs();
+  os << "waits: predicted " << formatTime(errors.waits.predictedNs) << ", measured "
+     << formatTime(errors.waits.getMeasuredNs()) << ", off by "
+     << formatShare(errors.waits.getDifferenceNs() / stepNs)
+     << " of the step; collective by collective, by "
+     << formatShare(errors.waitsOneByOneNs / stepNs) << '\n';
 }
 
 llvm::Error fsdp::explain::printMeasuredDiff(const fsdp::schedule::Problem &problem,
@@ -172,17 +147,17 @@ llvm::Error fsdp::explain::printMeasuredDiff(const fsdp::schedule::Problem &prob
   llvm::Expected<std::vector<CollectiveTimes>> collectives = pairCollectives(view, measured);
   if (!collectives)
     return collectives.takeError();
-  printSources(view, measured, os);
-  printTotals(view, measured, blocks, *collectives, os);
+  const MeasuredErrors errors = sumErrors(view, measured, blocks, *collectives);
+  printSources(view, measured, errors.step.ofSteps, os);
+  printTotals(errors, blocks, *collectives, os);
   printBlocks(blocks, all, os);
   printCollectives(*collectives, all, os);
   os << '\n';
-  const double stepNs = getStepTimes(view, measured).getMeasuredNs();
-  if (!collectives->empty() && stepNs > 0)
-    printWaits(*collectives, stepNs, os);
-  os << "sum of absolute errors: " << sumErrors(blocks) << " of the computation";
+  if (!collectives->empty() && errors.step.getMeasuredNs() > 0)
+    printWaits(errors, os);
+  os << "sum of absolute errors: " << formatShare(errors.shareOfBlocks) << " of the computation";
   if (!collectives->empty())
-    os << ", " << sumErrors(*collectives) << " of the collectives";
+    os << ", " << formatShare(errors.shareOfCollectives) << " of the collectives";
   os << '\n';
   return llvm::Error::success();
 }

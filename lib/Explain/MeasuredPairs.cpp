@@ -1,7 +1,6 @@
 //===- MeasuredPairs.cpp - Pairs of predicted and measured times ----------===//
 
-#include "MeasuredPairs.h"
-
+#include "fsdp/Explain/MeasuredPairs.h"
 #include "fsdp/Explain/Blocks.h"
 
 #include <map>
@@ -155,6 +154,34 @@ fsdp::explain::pairCollectives(const ScheduleView &view, const MeasuredRun &meas
       return llvm::createStringError("the trace is of another schedule: it has '" + rest->name +
                                      "', which the module does not launch as often");
   return pairs;
+}
+
+/// The sum of the rows' absolute errors as a share of the measured time.
+template <typename Times> static double sumShares(const std::vector<Times> &rows) {
+  double difference = 0, measured = 0;
+  for (const Times &row : rows) {
+    difference += row.getDifferenceNs();
+    measured += row.getMeasuredNs();
+  }
+  return measured > 0 ? difference / measured : 0;
+}
+
+MeasuredErrors fsdp::explain::sumErrors(const ScheduleView &view, const MeasuredRun &measured,
+                                        const std::vector<BlockTimes> &blocks,
+                                        const std::vector<CollectiveTimes> &collectives) {
+  MeasuredErrors errors;
+  errors.step.predictedNs = view.makespanNs;
+  for (const MeasuredStep &step : measured.steps)
+    errors.step.ofSteps.push_back(step.stepNs);
+  for (const BlockTimes &block : blocks)
+    errors.computation.add(block);
+  for (const CollectiveTimes &times : collectives) {
+    errors.waits.add(times.exposed);
+    errors.waitsOneByOneNs += times.exposed.getDifferenceNs();
+  }
+  errors.shareOfBlocks = sumShares(blocks);
+  errors.shareOfCollectives = sumShares(collectives);
+  return errors;
 }
 
 static size_t findMedianStep(const std::vector<MeasuredStep> &steps) {

@@ -65,6 +65,7 @@ llvm::Error StepReader::addOperation(const Slice &slice) {
   // A slice is named by its module, in the root module by its operator.
   step.operations.push_back(
       {slice.inNs(), *op == slice.name ? std::string() : slice.name, op->str(), *part});
+  step.operations.back().entry = slice.arguments->getInteger("entry");
   return llvm::Error::success();
 }
 

@@ -5,6 +5,7 @@
 #include "../Version.h"
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
+#include "RefitFiles.h"
 #include "StepProfiler.h"
 #include "executor/OperatorLibrary.h"
 #include "fsdp/CommandLine/UnknownFlag.h"
@@ -28,6 +29,7 @@ namespace {
 struct Options {
   std::string input, output, device = "cpu", roofline, communicator, clock = "wall";
   std::vector<std::string> libraries; // of operators
+  profile::RefitPaths refit;          // without the step and the profile to write
   FusionChoice fusion = FusionChoice::Auto;
   bool collectives = false;
   int64_t ranks = 0;
@@ -247,12 +249,39 @@ static llvm::Error checkDeviceFlags(const CLI::App &app, const Options &options)
   return cost::lookupDevice(options.roofline).takeError();
 }
 
+static int refit(const Options &options) {
+  profile::RefitPaths paths = options.refit;
+  paths.step = options.input;
+  paths.outputProfile = options.output;
+  llvm::Error error = profile::refitFiles(paths, llvm::errs());
+  return error ? fail(std::move(error)) : 0;
+}
+
+/// After the flags of measurements, which a refit excludes.
+static void addRefitFlags(CLI::App &app, profile::RefitPaths &paths) {
+  CLI::Option *refit = app.add_option(
+      "--refit", paths.trace,
+      "Measure nothing: refit --profile and --network to the timeline that the training binary of "
+      "STEP, scheduled or planned, measured (its --trace); prints the errors of the predictions");
+  for (const char *flag : {"--collectives", "--ranks", "--device", "--roofline", "--threads",
+                           "--clock", "--load-library", "--fusion", "--samples"})
+    refit->excludes(app.get_option(flag));
+  auto add = [&](const char *flag, std::string &path, const char *description) {
+    refit->needs(app.add_option(flag, path, description)->needs(refit));
+  };
+  add("--profile", paths.profile, "Durations to refit: a JSON file of fsdp-profile");
+  add("--network", paths.network, "Network to refit: a preset or a JSON file");
+  add("--output-network", paths.outputNetwork,
+      "JSON file of the refitted network; - is standard output");
+}
+
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-profile");
   // A rank that dies closes its pipes and sockets. Writes to them are then errors to report, not
   // signals that end this process.
   std::signal(SIGPIPE, SIG_IGN);
-  CLI::App app("Measures the durations of a step's operations, or of collectives, on this machine.",
+  CLI::App app("Measures the durations of a step's operations, or of collectives, on this machine, "
+               "or refits measured durations to a run.",
                "fsdp-profile");
   reportUnknownFlags(app);
   app.set_version_flag("--version", getVersion("fsdp-profile"));
@@ -308,6 +337,7 @@ int main(int argc, char **argv) {
                  "Number of measured steps, or of collectives of each size")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
+  addRefitFlags(app, options.refit);
   CLI11_PARSE(app, argc, argv);
   if (options.collectives)
     return profileCollectives(options);
@@ -315,6 +345,8 @@ int main(int argc, char **argv) {
     return fail("a step, or --collectives, is needed");
   if (llvm::Error error = checkDeviceFlags(app, options))
     return fail(std::move(error));
+  if (!options.refit.trace.empty())
+    return refit(options);
   std::vector<NamedPath> inputs = {{"STEP", options.input}};
   for (const std::string &library : options.libraries)
     inputs.push_back({"--load-library", library});

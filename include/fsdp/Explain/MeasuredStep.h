@@ -13,6 +13,8 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <optional>
+
 namespace fsdp::explain {
 
 /// Times in nanoseconds, from the beginning of the step.
@@ -28,6 +30,7 @@ struct MeasuredOperation : MeasuredSlice {
   /// The compute stream's time before the operation, since the end of the operation before it,
   /// without waits for collectives.
   double beforeNs = 0;
+  std::optional<int64_t> entry = std::nullopt; // its number in the plan; none in a simulated step
 };
 
 struct MeasuredCollective : MeasuredSlice {

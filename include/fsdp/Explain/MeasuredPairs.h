@@ -32,7 +32,7 @@ struct CollectiveTimes : TimePair {
   StepPart part = StepPart::Forward;
   int64_t sizeBytes = 0;
   TimePair exposed;
-  bool isAcross = false; // the all-reduce over replicas
+  bool isAcross = false;                     // the all-reduce over replicas
   std::vector<schedule::Interval> intervals; // of each step
 };
 
@@ -44,6 +44,18 @@ std::vector<BlockTimes> pairBlocks(const schedule::Problem &problem, const Sched
 /// replicas. An error if the trace has another mesh or other collectives.
 llvm::Expected<std::vector<CollectiveTimes>> pairCollectives(const ScheduleView &view,
                                                              const MeasuredRun &measured);
+
+/// The step, all of its computation and all waits for collectives. Shares are sums of absolute
+/// errors, which cannot cancel out, divided by the measured sum.
+struct MeasuredErrors {
+  TimePair step, computation, waits;
+  double waitsOneByOneNs = 0;                       // sum of absolute errors over collectives
+  double shareOfBlocks = 0, shareOfCollectives = 0; // 0 without any
+};
+
+MeasuredErrors sumErrors(const ScheduleView &view, const MeasuredRun &measured,
+                         const std::vector<BlockTimes> &blocks,
+                         const std::vector<CollectiveTimes> &collectives);
 
 /// The operations and collectives of the step of median duration as a view. Collectives have the
 /// groups, sizes and order of the prediction; `pairs` is the result of pairCollectives.

@@ -1,0 +1,49 @@
+//===- Undisturbed.h - Measured durations without contention -----*- C++ -*-===//
+//
+// The inverse of the simulation's contention: from the intervals in which operations and
+// collectives of a step ran beside each other, the durations that each would have had alone.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_UNDISTURBED_H
+#define FSDP_SCHEDULE_UNDISTURBED_H
+
+#include "fsdp/Schedule/Contention.h"
+#include "fsdp/Schedule/Simulate.h"
+
+#include <span>
+#include <vector>
+
+namespace fsdp::schedule {
+
+/// A collective that has run. Those of one lane (gathers; reductions; all-reduces over replicas)
+/// have run one after another.
+struct RunCollective {
+  enum class Kind : uint8_t { Gather, CopyEngineGather, Reduction, Across };
+  Kind kind = Kind::Gather;
+  Interval interval;
+  double latencyNs = 0; // at its beginning, in which no byte moves
+};
+
+struct Undisturbed {
+  double measuredNs = 0;
+  double ns = 0;       // alone
+  double besideNs = 0; // part of the measured time: other work ran, too
+
+  bool isAlone() const { return ns > 0 && 10 * besideNs <= measuredNs; }
+  /// Where other work takes more than half of the time, the rest says little: the operating system
+  /// divides a core in another way than the simulation.
+  bool isKnown() const { return ns > 0 && 2 * ns >= measuredNs; }
+};
+
+struct UndisturbedStep {
+  std::vector<Undisturbed> operations, collectives; // as given
+};
+
+/// Operations have run one after another. Linear, except for sorting.
+UndisturbedStep removeContention(const Contention &contention, std::span<const Interval> operations,
+                                 std::span<const RunCollective> collectives);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_UNDISTURBED_H
