@@ -21,7 +21,7 @@ using namespace fsdp;
 using namespace fsdp::profile;
 using namespace fsdp::explain;
 using cost::SizedDuration;
-using schedule::Undisturbed;
+using explain::Undisturbed;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;

@@ -6,7 +6,7 @@ using namespace fsdp;
 using namespace fsdp::profile;
 using cost::CollectiveKind;
 using explain::CollectiveView;
-using schedule::RunCollective;
+using explain::RunCollective;
 
 namespace {
 

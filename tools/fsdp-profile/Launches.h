@@ -6,7 +6,7 @@
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/CostModel/Network.h"
 #include "fsdp/Explain/ExplainModule.h"
-#include "fsdp/Schedule/Undisturbed.h"
+#include "fsdp/Explain/Undisturbed.h"
 
 #include <optional>
 #include <vector>
@@ -20,7 +20,7 @@ struct SizedCollective {
 };
 
 struct Launch {
-  schedule::RunCollective::Kind kind;
+  explain::RunCollective::Kind kind;
   double latencyNs; // as predicted
   /// The collective whose cost the network gives. None for several collectives one after another,
   /// which have one duration together, and for gathers that include copies from the host.

@@ -13,7 +13,7 @@
 using namespace fsdp;
 using namespace fsdp::profile;
 using namespace fsdp::explain;
-using schedule::RunCollective;
+using explain::RunCollective;
 
 namespace {
 
@@ -98,8 +98,8 @@ static void addRuns(const Prediction &prediction, const std::vector<Launch> &lau
   std::vector<RunCollective> collectives;
   for (auto [launch, times] : llvm::zip_equal(launches, prediction.collectives))
     collectives.push_back({launch.kind, times.intervals[step], launch.latencyNs});
-  schedule::UndisturbedStep undisturbed =
-      schedule::removeContention(prediction.module.problem.contention, intervals, collectives);
+  explain::UndisturbedStep undisturbed =
+      explain::removeContention(prediction.module.problem.contention, intervals, collectives);
   for (auto [operation, duration] : llvm::zip_equal(operations, undisturbed.operations))
     if (operation.entry)
       runs.entries.push_back({static_cast<uint32_t>(*operation.entry), duration});

@@ -10,7 +10,7 @@
 using namespace fsdp;
 using namespace fsdp::profile;
 using cost::SizedDuration;
-using schedule::Undisturbed;
+using explain::Undisturbed;
 
 /// The sizes at which a cost without measured durations becomes a curve.
 static std::vector<SizedDuration> sampleCost(const cost::CollectiveCost &cost) {

@@ -11,7 +11,7 @@ namespace fsdp::profile {
 /// One execution of a collective.
 struct CollectiveRun {
   SizedCollective collective;
-  schedule::Undisturbed duration;
+  explain::Undisturbed duration;
 };
 
 /// The network with measured durations of the collectives that have run: the medians, by size. For

@@ -5,7 +5,7 @@
 
 #include "PlannedStep.h"
 #include "fsdp/CostModel/Profile.h"
-#include "fsdp/Schedule/Undisturbed.h"
+#include "fsdp/Explain/Undisturbed.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace fsdp::profile {
@@ -13,7 +13,7 @@ namespace fsdp::profile {
 /// One execution of an entry of the plan.
 struct EntryRun {
   uint32_t entry;
-  schedule::Undisturbed duration;
+  explain::Undisturbed duration;
 };
 
 /// The profile with the durations and spreads of calls, kernels and updates that have run. For a

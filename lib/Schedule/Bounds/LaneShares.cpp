@@ -1,7 +1,7 @@
 //===- LaneShares.cpp - Work that fits into a stretch of time --------------===//
 
 #include "LaneShares.h"
-#include "Model/Slowdowns.h"
+#include "fsdp/Schedule/Slowdowns.h"
 
 #include <algorithm>
 

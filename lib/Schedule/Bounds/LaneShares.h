@@ -2,8 +2,8 @@
 //
 // Work is measured by the time that it takes alone. Give each kind of work a weight. If at each
 // moment the weighted sum of the rates is at most 1, then a stretch of time is at least as long as
-// the weighted sum of the work done in it. Model/Slowdowns.h gives the rates for each combination
-// of concurrent work; there are finitely many combinations.
+// the weighted sum of the work done in it. fsdp/Schedule/Slowdowns.h gives the rates for each
+// combination of concurrent work; there are finitely many combinations.
 //
 //===----------------------------------------------------------------------===//
 

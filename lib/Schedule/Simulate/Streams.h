@@ -11,8 +11,8 @@
 #ifndef FSDP_LIB_SCHEDULE_STREAMS_H
 #define FSDP_LIB_SCHEDULE_STREAMS_H
 
-#include "Model/Slowdowns.h"
 #include "fsdp/Schedule/Simulate.h"
+#include "fsdp/Schedule/Slowdowns.h"
 
 #include <algorithm>
 #include <limits>

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_SCHEDULE_UNDISTURBED_H
-#define FSDP_SCHEDULE_UNDISTURBED_H
+#ifndef FSDP_EXPLAIN_UNDISTURBED_H
+#define FSDP_EXPLAIN_UNDISTURBED_H
 
 #include "fsdp/Schedule/Contention.h"
 #include "fsdp/Schedule/Simulate.h"
@@ -14,14 +14,14 @@
 #include <span>
 #include <vector>
 
-namespace fsdp::schedule {
+namespace fsdp::explain {
 
 /// A collective that has run. Those of one lane (gathers; reductions; all-reduces over replicas)
 /// have run one after another.
 struct RunCollective {
   enum class Kind : uint8_t { Gather, CopyEngineGather, Reduction, Across };
   Kind kind = Kind::Gather;
-  Interval interval;
+  schedule::Interval interval;
   double latencyNs = 0; // at its beginning, in which no byte moves
 };
 
@@ -41,9 +41,10 @@ struct UndisturbedStep {
 };
 
 /// Operations have run one after another. Linear, except for sorting.
-UndisturbedStep removeContention(const Contention &contention, std::span<const Interval> operations,
+UndisturbedStep removeContention(const schedule::Contention &contention,
+                                 std::span<const schedule::Interval> operations,
                                  std::span<const RunCollective> collectives);
 
-} // namespace fsdp::schedule
+} // namespace fsdp::explain
 
-#endif // FSDP_SCHEDULE_UNDISTURBED_H
+#endif // FSDP_EXPLAIN_UNDISTURBED_H

@@ -1,11 +1,12 @@
 //===- UndisturbedTest.cpp - Durations without contention -----------------===//
 
-#include "fsdp/Schedule/Undisturbed.h"
+#include "fsdp/Explain/Undisturbed.h"
 
-#include "RandomProblem.h"
+#include "../Schedule/RandomProblem.h"
 
 #include <gtest/gtest.h>
 
+using namespace fsdp::explain;
 using namespace fsdp::schedule;
 
 namespace {

@@ -1,13 +1,14 @@
 //===- Undisturbed.cpp - Measured durations without contention ------------===//
 
-#include "fsdp/Schedule/Undisturbed.h"
+#include "fsdp/Explain/Undisturbed.h"
 
-#include "Model/Slowdowns.h"
+#include "fsdp/Schedule/Slowdowns.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
+using namespace fsdp::explain;
 using namespace fsdp::schedule;
 
 namespace {
@@ -144,8 +145,8 @@ UndisturbedStep Sweep::run() {
   return std::move(step);
 }
 
-UndisturbedStep fsdp::schedule::removeContention(const Contention &contention,
-                                                 std::span<const Interval> operations,
-                                                 std::span<const RunCollective> collectives) {
+UndisturbedStep fsdp::explain::removeContention(const Contention &contention,
+                                                std::span<const Interval> operations,
+                                                std::span<const RunCollective> collectives) {
   return Sweep(contention, operations, collectives).run();
 }

@@ -1,7 +1,7 @@
 //===- Slowdowns.h - Slowdown of concurrent work ----------------*- C++ -*-===//
 
-#ifndef FSDP_LIB_SCHEDULE_SLOWDOWNS_H
-#define FSDP_LIB_SCHEDULE_SLOWDOWNS_H
+#ifndef FSDP_SCHEDULE_SLOWDOWNS_H
+#define FSDP_SCHEDULE_SLOWDOWNS_H
 
 #include "fsdp/Schedule/Contention.h"
 
@@ -56,4 +56,4 @@ inline double slowdownOfComputation(const Contention &contention, const Activity
 
 } // namespace fsdp::schedule
 
-#endif // FSDP_LIB_SCHEDULE_SLOWDOWNS_H
+#endif // FSDP_SCHEDULE_SLOWDOWNS_H
