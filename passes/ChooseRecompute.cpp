@@ -59,6 +59,17 @@ static std::optional<int64_t> getDeviceBytes(ModuleOp module, const cost::CostMo
          unknownBytes;
 }
 
+/// Warns of a cap of the arena beside which driver and libraries do not fit.
+static void warnIfTooLarge(ModuleOp module, int64_t capBytes, const cost::CostModel &costs) {
+  const int64_t freeBytes = costs.getMemoryBytes() - costs.getReservedBytes() -
+                            cost::findTemporaries(module, costs).scratchBytes;
+  if (getTarget(module) != Target::Cuda || costs.getMemoryBytes() == 0 || capBytes <= freeBytes)
+    return;
+  module.emitWarning("the memory cap leaves ")
+      << capBytes << " bytes to the arena, but of the device's " << costs.getMemoryBytes()
+      << " bytes driver and libraries leave " << freeBytes;
+}
+
 void ChooseRecomputePass::announce(const RecomputeChoice &choice) {
   ModuleOp module = getOperation();
   const RecomputeCandidate &chosen = choice.candidate;
@@ -181,6 +192,8 @@ void ChooseRecomputePass::runOnOperation() {
   freeGroups(*step);
   numBlocks = static_cast<int64_t>(collectFreeBlocks(module).size());
   const std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
+  if (capBytes)
+    warnIfTooLarge(module, *capBytes, search->getCosts());
   const std::optional<int64_t> limitBytes =
       capBytes ? capBytes : getDeviceBytes(module, search->getCosts());
   const bool isDecided =

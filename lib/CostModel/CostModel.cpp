@@ -212,8 +212,8 @@ std::string MergedCosts::describeSources() const {
   if (profile)
     os << "measured on " << profile->description << ": " << measured << " of " << all
        << " distinct calls; ";
-  os << "roofline of " << device.fullName << ": " << all - measured << "; network " << network.name
-     << " (" << network.source << ")";
+  os << "roofline of " << device.fullName << " (" << device.calibration << "): " << all - measured
+     << "; network " << network.name << " (" << network.source << ")";
   if (spreads.compute)
     os << llvm::formatv("; jitter of computation {0:f1} %, as given", *spreads.compute * 100);
   if (spreads.network)

@@ -42,7 +42,7 @@ static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *a
                        double adapterBytesPerSec, double numSms) {
   Network network;
   network.name = name;
-  network.source = "NVIDIA data sheets, NCCL's tuning model";
+  network.source = "NVIDIA data sheets, NCCL's tuning model; not measured";
   network.baseNs = kBaseNs;
   network.levels = {
       {"NVLink", kGpusPerNode, kNvlinkHopNs, kNvlinkTreeHopNs, nvlinkBytesPerSec,

@@ -174,9 +174,11 @@ TEST(CostModel, AProfileComesBeforeTheRoofline) {
   EXPECT_EQ(model->getUpdateCost(OptimizerKind::SGD, 1500, f32, 6000).origin, Origin::Roofline);
   EXPECT_EQ(model->getCopyCost(2000).durationNs, 200);
 
-  EXPECT_THAT(model->describeSources(),
-              HasSubstr("measured on a CPU, 1 thread: 1 of 2 distinct calls; "
-                        "roofline of one thread of a server CPU: 1; network shared-memory ("));
+  EXPECT_THAT(
+      model->describeSources(),
+      HasSubstr(
+          "measured on a CPU, 1 thread: 1 of 2 distinct calls; "
+          "roofline of one thread of a server CPU (a typical core): 1; network shared-memory ("));
 }
 
 // A kernel is known by what it computes: a launch of an equal one in another module has its

@@ -15,6 +15,8 @@
 // RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=430000" | FileCheck %s --check-prefix=CUDA
 // RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=exact" | FileCheck %s --check-prefix=EXACT
 // RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 fusion=off" | FileCheck %s --check-prefix=OFF
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=79GiB device=h100" -o /dev/null 2>&1 | FileCheck %s --check-prefix=TOOLARGE
+// RUN: fsdp-opt %t.cuda.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto memory-cap=78GiB device=h100" -o /dev/null 2>&1 | FileCheck %s --check-prefix=SMALL --allow-empty
 // RUN: fsdp-plan %t.cuda.mlir --mesh dp=2 --fits 430000 --device cpu --budget 20 | FileCheck %s --check-prefix=CUDA-FITS
 // RUN: not fsdp-opt %s --fsdp-pipeline="fusion=fast up-to=sharded" 2>&1 | FileCheck %s --check-prefix=SHARDED
 
@@ -31,6 +33,10 @@
 // What is predicted, searched for or in FSDP2's order, is the fused step, to the byte.
 // REPORT: fsdp.peak_live_bytes = [[#PEAK:]]
 // REPORT: "peak_bytes": [[#PEAK]]
+
+// Beside the arena a device holds its driver and libraries.
+// TOOLARGE: warning: the memory cap leaves 84825604096 bytes to the arena, but of the device's {{[0-9]+}} bytes driver and libraries leave {{[0-9]+}}
+// SMALL-NOT: warning
 
 // A refusal names the kernel, and says what the fused step would need if it were changed.
 // CHEAP: at least 417856 bytes are live at once, at kernel fused_sigmoid_neg_mul_mul in backward of module 'l.2'

@@ -183,19 +183,20 @@ static void printWays(llvm::ArrayRef<WayOut> ways, const DeviceMemory &memory,
                    {"step", Align::Right},
                    {ways.front().point.item + "/s", Align::Right},
                    {"per rank", Align::Right},
-                   {"", Align::Left}});
+                   {"recompute", Align::Left},
+                   {"on host", Align::Left}});
   for (const auto &[change, point] : ways) {
     if (point.step) {
-      table.addRow({change, formatBytes(point.step->getNeededBytes() + memory.reservedBytes),
-                    formatTime(point.step->stepNs),
-                    formatCount(std::llround(point.getItemsPerSec())),
-                    formatCount(std::llround(point.getItemsPerSecAndRank())),
-                    llvm::join(point.step->decisions.describe(), ", ")});
+      table.addRow(
+          {change, formatBytes(point.step->getNeededBytes() + memory.reservedBytes),
+           formatTime(point.step->stepNs), formatCount(std::llround(point.getItemsPerSec())),
+           formatCount(std::llround(point.getItemsPerSecAndRank())),
+           point.step->decisions.describeRecomputed(), point.step->decisions.describeOnHost()});
       continue;
     }
     const CapRefusal &refusal = point.refusal;
     int64_t bytes = refusal.enoughBytes.value_or(refusal.leastBytes);
-    table.addRow({change, formatBytes(bytes + memory.reservedBytes), "", "", "", "not enough"});
+    table.addRow({change, formatBytes(bytes + memory.reservedBytes), "", "", "", "not enough", ""});
   }
   table.print(os, 2);
 }

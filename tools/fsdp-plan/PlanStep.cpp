@@ -51,7 +51,10 @@ PointPlanner::PointPlanner(ModuleOp captured, std::string model, const cost::Cos
                            const PlanSettings &settings)
     : captured(captured), model(std::move(model)), costs(costs), settings(settings), peakNs(0) {
   std::tie(items, item) = countItems(captured);
-  captured.walk([&](aten::CallOp call) { peakNs += costs.getPeakNs(call); });
+  captured.walk([&](aten::CallOp call) {
+    costs.getCost(call); // so that the model's sources of costs include those of this step
+    peakNs += costs.getPeakNs(call);
+  });
 }
 
 FailureOr<PointPlanner> PointPlanner::create(ModuleOp captured, std::string model,
