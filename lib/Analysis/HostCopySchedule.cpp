@@ -197,48 +197,56 @@ std::vector<HostCopyEvent> fsdp::getEvents(ArrayRef<ScheduledHostCopy> copies) {
   return events;
 }
 
+/// The waits of computation for copies, in the order of the step.
+static std::vector<HostCopyWait> findWaits(ArrayRef<ScheduledHostCopy> copies,
+                                           ArrayRef<schedule::Operation> operations) {
+  std::vector<HostCopyWait> waits;
+  std::vector<HostCopyEvent> events = getEvents(copies);
+  std::vector<double> fetchedNs(copies.size()), storedNs(copies.size());
+  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // the times when each link is free
+  auto next = events.begin();
+  for (uint32_t position = 0; position <= operations.size(); ++position) {
+    for (; next != events.end() && next->position == position; ++next) {
+      const size_t copy = next->copy;
+      const double copyNs = copies[copy].copyNs;
+      auto waitUntil = [&](double endNs, bool isStore) {
+        if (endNs <= nowNs)
+          return;
+        waits.push_back({position, static_cast<uint32_t>(copy), isStore, endNs - nowNs});
+        nowNs = endNs;
+      };
+      switch (next->kind) {
+      case HostCopyEventKind::StoreStart:
+        storedNs[copy] = storeLinkNs = std::max(nowNs, storeLinkNs) + copyNs;
+        break;
+      case HostCopyEventKind::StoreWait:
+        waitUntil(storedNs[copy], /*isStore=*/true);
+        break;
+      case HostCopyEventKind::FetchStart:
+        fetchedNs[copy] = fetchLinkNs = std::max(nowNs, fetchLinkNs) + copyNs;
+        break;
+      case HostCopyEventKind::FetchWait:
+        waitUntil(fetchedNs[copy], /*isStore=*/false);
+        break;
+      }
+    }
+    if (position < operations.size())
+      nowNs += operations[position].durationNs;
+  }
+  return waits;
+}
+
 void fsdp::chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
                             const cost::CostModel &costs) {
-  std::vector<HostCopyEvent> events = getEvents(step.hostCopies);
   for (ScheduledHostCopy &copy : step.hostCopies) {
     copy.bytes = getFetchedBytes(copy, memory);
     copy.copyNs = getCopyNs(copy, memory, costs);
   }
-  std::vector<double> fetchedNs(step.hostCopies.size()), storedNs(step.hostCopies.size());
-  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // the times when each link is free
+  step.hostCopyWaits = findWaits(step.hostCopies, step.problem.operations);
   std::vector<schedule::Operation> &operations = step.problem.operations;
-  auto next = events.begin();
-  for (uint32_t position = 0; position <= operations.size(); ++position) {
-    double waitNs = 0;
-    auto waitUntil = [&](double endNs, ScheduledHostCopy &copy) {
-      waitNs += std::max(0.0, endNs - nowNs);
-      copy.exposedNs += std::max(0.0, endNs - nowNs);
-      nowNs = std::max(nowNs, endNs);
-    };
-    for (; next != events.end() && next->position == position; ++next) {
-      ScheduledHostCopy &copy = step.hostCopies[next->copy];
-      double copyNs = copy.copyNs;
-      switch (next->kind) {
-      case HostCopyEventKind::StoreStart:
-        storedNs[next->copy] = storeLinkNs = std::max(nowNs, storeLinkNs) + copyNs;
-        break;
-      case HostCopyEventKind::StoreWait:
-        waitUntil(storedNs[next->copy], copy);
-        break;
-      case HostCopyEventKind::FetchStart:
-        fetchedNs[next->copy] = fetchLinkNs = std::max(nowNs, fetchLinkNs) + copyNs;
-        break;
-      case HostCopyEventKind::FetchWait:
-        waitUntil(fetchedNs[next->copy], copy);
-        break;
-      }
-    }
-    step.exposedCopyNs += waitNs;
-    if (position < operations.size()) {
-      nowNs += operations[position].durationNs;
-      operations[position].durationNs += waitNs;
-    } else if (waitNs > 0) {
-      operations.back().durationNs += waitNs;
-    }
+  for (const HostCopyWait &wait : step.hostCopyWaits) {
+    operations[std::min<size_t>(wait.position, operations.size() - 1)].durationNs += wait.ns;
+    step.hostCopies[wait.copy].exposedNs += wait.ns;
+    step.exposedCopyNs += wait.ns;
   }
 }

@@ -26,8 +26,9 @@ struct GivenSpreads {
 class MergedCosts final : public CostModel {
 public:
   MergedCosts(const Device &device, std::optional<Profile> given, Network network,
-              const GivenSpreads &spreads)
-      : device(device), profile(std::move(given)), network(std::move(network)), spreads(spreads) {
+              const GivenSpreads &spreads, double hostCopyFactor)
+      : device(device), profile(std::move(given)), network(std::move(network)), spreads(spreads),
+        hostCopyFactor(hostCopyFactor) {
     if (!profile)
       return;
     for (const ProfiledCall &call : profile->calls)
@@ -83,6 +84,7 @@ private:
   std::optional<Profile> profile;
   Network network;
   GivenSpreads spreads;
+  const double hostCopyFactor;
   llvm::StringMap<const ProfiledCall *> callByKey;
   llvm::StringMap<const ProfiledKernel *> kernelByKey;
   /// Calls seen so far. Their attributes are unique in the context, so pointers identify them.
@@ -195,11 +197,15 @@ OperationCost MergedCosts::computeCopyCost(int64_t bytes) const {
 }
 
 OperationCost MergedCosts::getHostCopyCost(int64_t bytes) const {
-  if (bytes == 0 || device.hostBytesPerSec == 0)
-    return getCopyCost(bytes);
-  double bytesPerSec = device.hostBytesPerSec * device.hostFraction;
-  return {.durationNs = device.kernelNs + static_cast<double>(bytes) / bytesPerSec * 1e9,
-          .origin = Origin::Roofline};
+  OperationCost cost;
+  if (bytes == 0 || device.hostBytesPerSec == 0) {
+    cost = getCopyCost(bytes);
+  } else {
+    double bytesPerSec = device.hostBytesPerSec * device.hostFraction;
+    cost.durationNs = device.kernelNs + static_cast<double>(bytes) / bytesPerSec * 1e9;
+  }
+  cost.durationNs *= hostCopyFactor;
+  return cost;
 }
 
 std::string MergedCosts::describeSources() const {
@@ -259,7 +265,8 @@ llvm::Expected<std::unique_ptr<CostModel>> CostModel::create(const CostOptions &
       loadNetwork(options.network.empty() ? (*device)->network.str() : options.network);
   if (!network)
     return network.takeError();
-  return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(*network), spreads);
+  return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(*network), spreads,
+                                       options.hostCopyFactor);
 }
 
 llvm::Expected<std::unique_ptr<CostModel>> fsdp::cost::createCostModel(Profile profile,
@@ -268,5 +275,5 @@ llvm::Expected<std::unique_ptr<CostModel>> fsdp::cost::createCostModel(Profile p
   if (!device)
     return device.takeError();
   return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(network),
-                                       GivenSpreads());
+                                       GivenSpreads(), /*hostCopyFactor=*/1);
 }

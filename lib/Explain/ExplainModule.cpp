@@ -76,6 +76,8 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   result.view =
       buildView(result.problem, result.plan, timeline, makeLabels(module, *memory, *step, costs));
   result.view.hostCopies = viewHostCopies(*step, *memory, timeline);
+  result.view.criticalPath =
+      findCriticalPath(result.problem, result.plan, timeline, step->hostCopyWaits);
   result.view.modelPeakNs = getModelPeakNs(module, costs);
   result.view.decisions = viewDecisions(memory->groups);
   std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
@@ -87,4 +89,19 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   result.explanation = explain(result.problem, result.plan, result.view);
   result.bound = findBound(*step, result.view.makespanNs, options.quickRatio);
   return result;
+}
+
+std::optional<schedule::Problem>
+fsdp::explain::findProblemOfHostCopies(ModuleOp module, const cost::CostModel &costs) {
+  FailureOr<StepMemory> memory =
+      StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
+  if (failed(memory))
+    return std::nullopt;
+  FailureOr<ScheduledStep> step = getScheduledStep(module, *memory, costs);
+  const bool isOnHost = llvm::any_of(memory->groups.getGroups(), [](const GroupInfo &group) {
+    return GroupOp(group.op).areParametersOnHost();
+  });
+  if (failed(step) || (step->hostCopies.empty() && !isOnHost))
+    return std::nullopt;
+  return std::move(step->problem);
 }

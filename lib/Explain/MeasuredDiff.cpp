@@ -6,7 +6,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
-#include <map>
 #include <numeric>
 
 using namespace fsdp::explain;
@@ -51,8 +50,7 @@ static void printSources(const ScheduleView &view, const MeasuredRun &measured,
   os << "\n\n";
 }
 
-static void printTotals(const MeasuredErrors &errors, const std::vector<BlockTimes> &blocks,
-                        const std::vector<CollectiveTimes> &collectives, llvm::raw_ostream &os) {
+static void printTotals(const MeasuredErrors &errors, llvm::raw_ostream &os) {
   TextTable table({{"", Align::Left},
                    {"predicted", Align::Right},
                    {"measured", Align::Right},
@@ -61,30 +59,18 @@ static void printTotals(const MeasuredErrors &errors, const std::vector<BlockTim
     table.addRow(
         {name, formatTime(pair.predictedNs), formatTime(pair.getMeasuredNs()), formatError(pair)});
   };
-  TimePair between;
-  double slowdownNs = 0;
-  for (const BlockTimes &block : blocks) {
-    between.add(block.between);
-    slowdownNs += block.slowdownNs;
-  }
-  std::map<std::string, TimePair> work, waits; // by kind
-  for (const CollectiveTimes &times : collectives) {
-    std::string kind = times.name.substr(0, times.name.find(' '));
-    work[kind].add(times);
-    waits[kind].add(times.exposed);
-  }
   add("step", errors.step);
   add("computation", errors.computation);
-  if (slowdownNs > 0)
-    table.addRow({"  slowdown by collectives", formatTime(slowdownNs), "", ""});
-  if (between.getMeasuredNs() > 0)
-    table.addRow({"  between operations", "", formatTime(between.getMeasuredNs()), ""});
+  if (errors.slowdownNs > 0)
+    table.addRow({"  slowdown by collectives", formatTime(errors.slowdownNs), "", ""});
+  if (errors.between.getMeasuredNs() > 0)
+    table.addRow({"  between operations", "", formatTime(errors.between.getMeasuredNs()), ""});
   for (auto [kind, name, waiting] : {std::tuple("all_gather", "gathers", "waiting for gathers"),
                                      {"reduce_scatter", "reductions", "waiting for reductions"},
                                      {"all_reduce", "over replicas", "waiting for replicas"}})
-    if (auto found = work.find(kind); found != work.end()) {
-      add(name, found->second);
-      add(waiting, waits[kind]);
+    if (auto found = errors.collectives.find(kind); found != errors.collectives.end()) {
+      add(name, found->second.work);
+      add(waiting, found->second.exposed);
     }
   table.print(os);
 }
@@ -149,7 +135,7 @@ llvm::Error fsdp::explain::printMeasuredDiff(const fsdp::schedule::Problem &prob
     return collectives.takeError();
   const MeasuredErrors errors = sumErrors(view, measured, blocks, *collectives);
   printSources(view, measured, errors.step.ofSteps, os);
-  printTotals(errors, blocks, *collectives, os);
+  printTotals(errors, os);
   printBlocks(blocks, all, os);
   printCollectives(*collectives, all, os);
   os << '\n';

@@ -3,7 +3,6 @@
 #include "fsdp/Explain/MeasuredPairs.h"
 #include "fsdp/Explain/Blocks.h"
 
-#include <map>
 #include <numeric>
 
 using namespace fsdp::explain;
@@ -121,7 +120,9 @@ fsdp::explain::pairCollectives(const ScheduleView &view, const MeasuredRun &meas
   auto add = [&](const CollectiveView &collective, llvm::StringRef kind, int64_t sizeBytes,
                  fsdp::schedule::Interval interval, double exposedNs) -> llvm::Error {
     CollectiveTimes times;
-    times.name = kind.str() + " " + joinNames(collective.groups);
+    times.kind = kind.str();
+    times.groups = collective.groups;
+    times.name = times.kind + " " + joinNames(collective.groups);
     times.part = collective.part;
     times.sizeBytes = sizeBytes;
     times.predictedNs = interval.endNs - interval.startNs;
@@ -173,9 +174,15 @@ MeasuredErrors fsdp::explain::sumErrors(const ScheduleView &view, const Measured
   errors.step.predictedNs = view.makespanNs;
   for (const MeasuredStep &step : measured.steps)
     errors.step.ofSteps.push_back(step.stepNs);
-  for (const BlockTimes &block : blocks)
+  for (const BlockTimes &block : blocks) {
     errors.computation.add(block);
+    errors.between.add(block.between);
+    errors.slowdownNs += block.slowdownNs;
+  }
   for (const CollectiveTimes &times : collectives) {
+    MeasuredErrors::OfKind &ofKind = errors.collectives[times.kind];
+    ofKind.work.add(times);
+    ofKind.exposed.add(times.exposed);
     errors.waits.add(times.exposed);
     errors.waitsOneByOneNs += times.exposed.getDifferenceNs();
   }

@@ -2,50 +2,13 @@
 
 #include "MemorySweep.h"
 
+#include "fsdp/Schedule/HeldBytes.h"
+
 using namespace fsdp::explain;
 using namespace fsdp::schedule;
 
-namespace {
-
-/// The launches and waits at a position, in the order of Problem.h.
-struct PositionEvents {
-  int64_t releasedBytes = 0;         // of copies after their last use, of updated shards
-  int64_t releasedGradientBytes = 0; // of gradients likewise
-  int64_t readyBytes = 0;            // of complete gradients
-  std::vector<uint32_t> waits;       // for reductions that were launched before
-  std::vector<uint32_t> reductions;  // launched here
-  int64_t gatheredBytes = 0;         // launched here
-};
-
-} // namespace
-
 static int64_t &at(MemoryBytes &bytes, MemoryCategory category) {
   return bytes[static_cast<unsigned>(category)];
-}
-
-static std::vector<PositionEvents> collectEvents(const Problem &problem, const Plan &plan) {
-  std::vector<PositionEvents> events(problem.operations.size() + 1);
-  std::vector<int32_t> next = problem.nextUses();
-  for (const GatherBucket &bucket : plan.gathers)
-    for (uint32_t use : bucket.uses) {
-      int64_t sizeBytes = problem.groups[problem.uses[use].group].gatheredBytes;
-      events[bucket.launch].gatheredBytes += sizeBytes;
-      uint32_t end = use;
-      while (next[end] >= 0 && plan.kept[next[end]])
-        end = next[end];
-      events[problem.uses[end].last + 1].releasedBytes += sizeBytes;
-    }
-  for (uint32_t i = 0; i < plan.reductions.size(); ++i) {
-    const ReductionBucket &bucket = plan.reductions[i];
-    events[bucket.launch].reductions.push_back(i);
-    if (bucket.wait > bucket.launch)
-      events[bucket.wait].waits.push_back(i);
-  }
-  for (const Reduction &reduction : problem.reductions) {
-    events[reduction.ready].readyBytes += reduction.inputBytes;
-    events[reduction.update + 1].releasedGradientBytes += reduction.outputBytes;
-  }
-  return events;
 }
 
 /// The bytes that stay live between two operations, by category. Their sum is exact. If both
@@ -76,21 +39,71 @@ static MemoryBytes getOwnBytes(const Operation &operation, const OperationLabel 
   return bytes;
 }
 
-static MemoryBytes plus(const MemoryBytes &own, int64_t gatheredBytes, int64_t gradientBytes) {
+static MemoryBytes plus(const MemoryBytes &own, const HeldBytes &held) {
   MemoryBytes bytes = own;
-  at(bytes, MemoryCategory::Gathered) += gatheredBytes;
-  at(bytes, MemoryCategory::Gradients) += gradientBytes;
+  at(bytes, MemoryCategory::Gathered) += held.gathered;
+  at(bytes, MemoryCategory::Gradients) += held.gradients;
   return bytes;
 }
 
-void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, ScheduleView &view) {
-  std::vector<PositionEvents> events = collectEvents(problem, plan);
-  size_t numOperations = problem.operations.size();
-  view.liveBytes.reserve(numOperations);
-  view.launchBytes.resize(numOperations);
-  view.memory.reserve(numOperations);
-  int64_t gatheredBytes = 0, gradientBytes = 0, peakBytes = -1;
-  auto add = [&](double timeNs, const MemoryBytes &bytes, uint32_t operation) {
+namespace {
+
+/// Turns the moments of walkHeldBytes into samples.
+class MemorySweep {
+public:
+  MemorySweep(const Problem &problem, ScheduleView &view) : problem(problem), view(view) {
+    view.liveBytes.reserve(problem.operations.size());
+    view.launchBytes.resize(problem.operations.size());
+    view.memory.reserve(problem.operations.size());
+  }
+
+  void operator()(HeldAt moment, uint32_t position, const HeldBytes &held) {
+    switch (moment) {
+    case HeldAt::Arrival:
+      return arrive(position, held);
+    case HeldAt::Launch:
+      reach(held);
+      view.launchBytes[position] =
+          std::max(view.launchBytes[position], getTotal(carried) + held.total());
+      return;
+    case HeldAt::Operation:
+      reach(held); // after launches of gathers
+      return run(position, held);
+    }
+  }
+
+private:
+  void arrive(uint32_t position, const HeldBytes &held) {
+    MemoryBytes before = own;
+    own = getOwnBytes(problem.operations[position], view.labels.operations[position]);
+    carried =
+        splitCarried(position == 0 ? own : before, own, problem.operations[position].carriedBytes);
+    // Awaited gradients are still live. They were live during the previous operation, too, which
+    // counts for peaks.
+    MemoryBytes waiting = plus(carried, held);
+    largest = {};
+    if (position > 0 && getTotal(waiting) <= view.liveBytes.back())
+      largest = waiting;
+  }
+
+  /// The largest moment within the position represents it.
+  void reach(const HeldBytes &held) {
+    MemoryBytes bytes = plus(carried, held);
+    if (getTotal(bytes) > getTotal(largest))
+      largest = bytes;
+  }
+
+  void run(uint32_t operation, const HeldBytes &held) {
+    const double beforeNs = operation == 0 ? 0 : view.operations[operation - 1].endNs;
+    const double startNs = view.operations[operation].startNs;
+    MemoryBytes live = plus(own, held);
+    if (startNs > beforeNs || getTotal(largest) > getTotal(live))
+      add(beforeNs, largest, operation);
+    add(startNs, live, operation);
+    view.liveBytes.push_back(getTotal(live));
+  }
+
+  void add(double timeNs, const MemoryBytes &bytes, uint32_t operation) {
     if (getTotal(bytes) > peakBytes) {
       peakBytes = getTotal(bytes);
       view.peakOperation = operation;
@@ -98,60 +111,16 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
     }
     if (view.memory.empty() || view.memory.back().bytes != bytes)
       view.memory.push_back({timeNs, bytes});
-  };
-  auto inputBytesOf = [&](uint32_t bucket) {
-    int64_t sum = 0;
-    for (uint32_t member : plan.reductions[bucket].reductions)
-      sum += problem.reductions[member].inputBytes;
-    return sum;
-  };
-  auto outputBytesOf = [&](uint32_t bucket) {
-    int64_t sum = 0;
-    for (uint32_t member : plan.reductions[bucket].reductions)
-      sum += problem.reductions[member].outputBytes;
-    return sum;
-  };
-  MemoryBytes previous = {};
-  for (uint32_t i = 0; i < numOperations; ++i) {
-    const PositionEvents &here = events[i];
-    double beforeNs = i == 0 ? 0 : view.operations[i - 1].endNs;
-    MemoryBytes own = getOwnBytes(problem.operations[i], view.labels.operations[i]);
-    MemoryBytes carried =
-        splitCarried(i == 0 ? own : previous, own, problem.operations[i].carriedBytes);
-
-    // The largest moment within the position represents it.
-    MemoryBytes largest = {};
-    auto reach = [&] {
-      MemoryBytes bytes = plus(carried, gatheredBytes, gradientBytes);
-      if (getTotal(bytes) > getTotal(largest))
-        largest = bytes;
-    };
-    gatheredBytes -= here.releasedBytes;
-    gradientBytes += here.readyBytes - here.releasedGradientBytes;
-    // The awaited gradients are still live. They were live during the previous operation, too,
-    // which counts for peaks.
-    MemoryBytes waiting = plus(carried, gatheredBytes, gradientBytes);
-    if (i > 0 && getTotal(waiting) <= view.liveBytes.back())
-      largest = waiting;
-    for (uint32_t bucket : here.waits)
-      gradientBytes -= inputBytesOf(bucket);
-    reach();
-    for (uint32_t bucket : here.reductions) {
-      gradientBytes += outputBytesOf(bucket);
-      reach();
-      int64_t bytes = getTotal(carried) + gatheredBytes + gradientBytes;
-      view.launchBytes[i] = std::max(view.launchBytes[i], bytes);
-      if (plan.reductions[bucket].wait == i)
-        gradientBytes -= inputBytesOf(bucket);
-    }
-    gatheredBytes += here.gatheredBytes;
-    reach();
-    MemoryBytes live = plus(own, gatheredBytes, gradientBytes);
-    bool stands = view.operations[i].startNs > beforeNs;
-    if (stands || getTotal(largest) > getTotal(live))
-      add(beforeNs, largest, i);
-    add(view.operations[i].startNs, live, i);
-    view.liveBytes.push_back(getTotal(live));
-    previous = own;
   }
+
+  const Problem &problem;
+  ScheduleView &view;
+  MemoryBytes own = {}, carried = {}, largest = {}; // of the position
+  int64_t peakBytes = -1;
+};
+
+} // namespace
+
+void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, ScheduleView &view) {
+  walkHeldBytes(problem, plan, MemorySweep(problem, view));
 }

@@ -7,8 +7,8 @@
 
 namespace fsdp::explain {
 
-/// Fills the memory of a view that has its labels and operations, by the rules of Problem.h.
-/// Linear in operations and collectives.
+/// Fills the memory of a view that has its labels and operations: the bytes of walkHeldBytes, by
+/// category. Linear in operations and collectives.
 void sweepMemory(const schedule::Problem &problem, const schedule::Plan &plan, ScheduleView &view);
 
 } // namespace fsdp::explain

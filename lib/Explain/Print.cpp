@@ -3,6 +3,7 @@
 #include "fsdp/Explain/Print.h"
 
 #include "GroupRows.h"
+#include "PathRuns.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
 #include "llvm/ADT/MapVector.h"
@@ -136,6 +137,7 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   if (std::string host = describeHostCopies(view); !host.empty())
     table.addRow({"on the host", host});
   table.print(os, 2);
+  printCriticalPath(plan, os);
   printMemory(view, os);
   printHostCopies(view, os);
   printDecisions(view, /*group=*/"", os);

@@ -5,6 +5,7 @@
 #include "fsdp/Explain/Quantities.h"
 
 #include "MemorySweep.h"
+#include "fsdp/Schedule/IssueOrder.h"
 
 #include <algorithm>
 #include <cassert>
@@ -107,35 +108,26 @@ double ScheduleView::getExposedNs(CollectiveKind kind) const {
   return sum;
 }
 
-/// The time at which the compute stream reaches each bucket's launch: after the previous operation
-/// and after earlier waits for reductions at the same position (the order of Problem.h).
-static void findIssueTimes(const Plan &plan, const Timeline &timeline, ScheduleView &view) {
-  auto endOf = [&](uint32_t position) {
-    return position == 0 ? 0.0 : timeline.operations[position - 1].endNs;
-  };
-  size_t numGathers = plan.gathers.size(), numReductions = plan.reductions.size();
-  // Launches and waits are in ascending order, so one index follows both.
-  size_t waited = 0;
-  for (size_t i = 0; i < numReductions; ++i) {
-    const ReductionBucket &bucket = plan.reductions[i];
-    double issueNs = endOf(bucket.launch);
-    while (waited < i && plan.reductions[waited].wait < bucket.launch)
-      ++waited;
-    for (size_t j = waited; j < i && plan.reductions[j].wait == bucket.launch; ++j)
-      issueNs = std::max(issueNs, timeline.reductions[j].endNs);
-    view.collectives[numGathers + i].issueNs = issueNs;
+namespace {
+
+/// Visits the order of issue and notes when the compute stream reaches each launch.
+struct IssueTimes {
+  const Timeline &timeline;
+  ScheduleView &view;
+  double nowNs = 0;
+
+  void launchGather(uint32_t bucket) { view.collectives[bucket].issueNs = nowNs; }
+  void launchReduction(uint32_t bucket) {
+    view.collectives[timeline.gathers.size() + bucket].issueNs = nowNs;
   }
-  waited = 0;
-  for (size_t i = 0; i < numGathers; ++i) {
-    uint32_t launch = plan.gathers[i].launch;
-    double issueNs = endOf(launch);
-    while (waited < numReductions && plan.reductions[waited].wait < launch)
-      ++waited;
-    for (size_t j = waited; j < numReductions && plan.reductions[j].wait == launch; ++j)
-      issueNs = std::max(issueNs, timeline.reductions[j].endNs);
-    view.collectives[i].issueNs = issueNs;
-  }
-}
+  void waitForGather(uint32_t bucket) { waitUntil(timeline.gathers[bucket].endNs); }
+  void waitForReduction(uint32_t bucket) { waitUntil(timeline.reductions[bucket].endNs); }
+  void waitForAcross(uint32_t bucket) { waitUntil(timeline.across[bucket]->endNs); }
+  void compute(uint32_t, uint32_t end) { nowNs = timeline.operations[end - 1].endNs; }
+  void waitUntil(double endNs) { nowNs = std::max(nowNs, endNs); }
+};
+
+} // namespace
 
 static void addCollectives(const Problem &problem, const Plan &plan, const Timeline &timeline,
                            ScheduleView &view) {
@@ -191,7 +183,8 @@ ScheduleView fsdp::explain::buildView(const Problem &problem, const Plan &plan,
   view.operations = timeline.operations;
   view.memoryCapBytes = problem.memoryCapBytes;
   addCollectives(problem, plan, timeline, view);
-  findIssueTimes(plan, timeline, view);
+  IssueTimes times{timeline, view};
+  walkIssueOrder(problem, plan, times);
   sweepMemory(problem, plan, view);
   return view;
 }

@@ -47,7 +47,8 @@ static double findStepNs(Problem problem, const Plan &plan, int64_t moreBytes) {
   return found ? std::min(stepNs, found->makespanNs) : stepNs;
 }
 
-std::vector<WhatIf> fsdp::explain::findSensitivity(const Problem &problem, const Plan &plan) {
+std::vector<WhatIf> fsdp::explain::findSensitivity(const Problem &problem, const Plan &plan,
+                                                   const std::optional<Problem> &fasterHost) {
   constexpr int64_t kMore = int64_t(1) << 30;
   std::vector<WhatIf> changes = {
       {"network 10 % slower", makespanNs(withNetwork(problem, 1.1), plan)},
@@ -55,6 +56,8 @@ std::vector<WhatIf> fsdp::explain::findSensitivity(const Problem &problem, const
       {"network twice as fast", makespanNs(withNetwork(problem, 0.5), plan)},
       {"computation 10 % slower", makespanNs(withComputation(problem, 1.1), plan)},
       {"computation 10 % faster", makespanNs(withComputation(problem, 0.9), plan)}};
+  if (fasterHost)
+    changes.push_back({"copies to and from the host twice as fast", makespanNs(*fasterHost, plan)});
   if (problem.memoryCapBytes)
     changes.push_back(
         {formatBytes(kMore) + " more memory, scheduled anew", findStepNs(problem, plan, kMore)});

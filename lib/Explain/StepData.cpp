@@ -24,6 +24,7 @@ public:
     writeBlocks();
     writeCollectives();
     writeLanes();
+    writePath();
     writeMemory();
     if (plan)
       writeReasons();
@@ -168,6 +169,20 @@ private:
         for (const HostCopyView &copy : view.hostCopies)
           writeItem({copy.group}, copy.sizeBytes, copy.store, 0);
       });
+    });
+  }
+
+  /// Writes kind, start and end of the critical path's segments; computation as runs.
+  void writePath() {
+    out.attributeArray("path", [&] {
+      const std::vector<PathSegment> &path = view.criticalPath;
+      for (size_t first = 0, last = 0; first < path.size(); first = ++last) {
+        while (last + 1 < path.size() && path[first].kind == PathKind::Computation &&
+               path[last + 1].kind == PathKind::Computation)
+          ++last;
+        out.value(json::Array{int64_t(path[first].kind), toNs(path[first].interval.startNs),
+                              toNs(path[last].interval.endNs)});
+      }
     });
   }
 

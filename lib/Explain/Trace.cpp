@@ -2,6 +2,7 @@
 
 #include "fsdp/Explain/Trace.h"
 
+#include "PathRuns.h"
 #include "fsdp/Explain/Blocks.h"
 #include "llvm/Support/JSON.h"
 
@@ -10,7 +11,7 @@ namespace json = llvm::json;
 
 namespace {
 
-enum Track : int { Modules = 1, Compute, Gather, Reduce, Replicate, Fetch, Store };
+enum Track : int { Modules = 1, Compute, Gather, Reduce, Replicate, Fetch, Store, Path };
 
 class TraceWriter {
 public:
@@ -32,6 +33,7 @@ public:
         for (size_t i = 0; i < view.collectives.size(); ++i)
           writeCollective(view.collectives[i], i);
         writeHostCopies();
+        writeCriticalPath();
         writeMemory();
       });
     });
@@ -72,9 +74,11 @@ private:
       tracks.emplace_back(Fetch, "host to device");
       tracks.emplace_back(Store, "device to host");
     }
+    if (!view.criticalPath.empty())
+      tracks.emplace_back(Path, "critical path");
     for (auto [track, name] : tracks) {
       writeMetadata("thread_name", track, "name", name);
-      writeMetadata("thread_sort_index", track, "sort_index", int(track));
+      writeMetadata("thread_sort_index", track, "sort_index", track == Path ? 0 : int(track));
     }
   }
 
@@ -139,6 +143,13 @@ private:
           out.attribute("bytes", copy.sizeBytes);
           out.attribute("exposed us, both ways", copy.exposedNs / 1e3);
         });
+  }
+  void writeCriticalPath() {
+    for (const PathRun &run : getPathRuns(view))
+      writeSlice(run.name, Path, run.interval, [&] {
+        out.attribute("share", (run.interval.endNs - run.interval.startNs) / view.makespanNs);
+        out.attribute("slowdown us", run.slowdownNs / 1e3);
+      });
   }
   void writeFlow(size_t id) {
     out.attribute("cat", "wait");

@@ -1,6 +1,7 @@
 //===- WriteJson.cpp - A schedule and its reasons as JSON -----------------===//
 
 #include "GroupRows.h"
+#include "PathRuns.h"
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
@@ -81,6 +82,40 @@ static void writeRows(const ExplainedPlan &plan, json::OStream &out) {
   });
 }
 
+/// All segments, from 0 to the end of the step without a gap.
+static void writeCriticalPath(const ExplainedPlan &plan, json::OStream &out) {
+  const ScheduleView &view = plan.view;
+  out.attributeArray("criticalPath", [&] {
+    for (const PathSegment &segment : view.criticalPath)
+      out.object([&] {
+        const int64_t startNs = toNs(segment.interval.startNs);
+        out.attribute("kind", std::string(getName(segment.kind)));
+        out.attribute("startNs", startNs);
+        out.attribute("durationNs", toNs(segment.interval.endNs) - startNs);
+        out.attribute("slowdownNs", toNs(segment.slowdownNs));
+        switch (segment.kind) {
+        case PathKind::Computation: {
+          const OperationLabel &label = view.labels.operations[segment.index];
+          out.attribute("module", label.module);
+          out.attribute("operator", label.name);
+          out.attribute("part", std::string(getName(label.part)));
+          return;
+        }
+        case PathKind::Gather:
+        case PathKind::Reduction:
+        case PathKind::AllReduce:
+          out.attribute("groups", json::Array(view.collectives[segment.index].groups));
+          break;
+        case PathKind::Fetch:
+        case PathKind::Store:
+          out.attribute("copy", view.hostCopies[segment.index].group);
+          break;
+        }
+        out.attribute("why", describeCause(segment, plan));
+      });
+  });
+}
+
 static void writeSensitivity(llvm::ArrayRef<WhatIf> changes, json::OStream &out) {
   if (changes.empty())
     return;
@@ -101,6 +136,7 @@ void fsdp::explain::writeJson(const ExplainedPlan &plan, llvm::ArrayRef<WhatIf> 
     writePeak(plan.view, out);
     writeDecisions(plan.view, out);
     writeRows(plan, out);
+    writeCriticalPath(plan, out);
     writeSensitivity(changes, out);
   });
   os << '\n';

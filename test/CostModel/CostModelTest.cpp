@@ -42,6 +42,17 @@ TEST(CostModel, RooflineTakesTheSlowerOfArithmeticAndTraffic) {
   EXPECT_EQ(model->getMemoryBytes(), int64_t(81559) << 20);
 }
 
+TEST(CostModel, CopiesToAndFromTheHostAreScaledAlone) {
+  constexpr int64_t kBytes = 1 << 24;
+  for (const char *device : {"h100", "cpu"}) {
+    std::unique_ptr<CostModel> model = create({.device = device}),
+                               faster = create({.device = device, .hostCopyFactor = 0.5});
+    EXPECT_DOUBLE_EQ(faster->getHostCopyCost(kBytes).durationNs,
+                     model->getHostCopyCost(kBytes).durationNs / 2);
+    EXPECT_EQ(faster->getCopyCost(kBytes).durationNs, model->getCopyCost(kBytes).durationNs);
+  }
+}
+
 // A product of 14 us or less has a ramp as long as itself.
 TEST(CostModel, ASmallProductsRampIsAsLongAsTheProduct) {
   Calls calls("%a: tensor<1024x1024xbf16>", R"(

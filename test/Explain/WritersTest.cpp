@@ -138,6 +138,47 @@ TEST_F(Writers, TextSummarisesTheStep) {
   EXPECT_THAT(text, HasSubstr("500 B, 27.0 ns into the step, at backward of layers.1.up"));
 }
 
+/// A path of few segments is shown whole: operations of one block together, collectives with their
+/// reasons.
+TEST_F(Writers, TextShowsTheCriticalPath) {
+  view.criticalPath = findCriticalPath(problem, plan, makeTwoLayersTimeline());
+  std::string text = write([&](auto &os) { printStep(getPlan(), os); });
+  EXPECT_THAT(
+      text, HasSubstr("critical path\n"
+                      "  computation  65.0 ns  82.3 %  mostly mm.default (75.9 %), update (6.3 %)\n"
+                      "  gathers      7.00 ns   8.9 %\n"
+                      "  reductions   7.00 ns   8.9 %\n"));
+  EXPECT_THAT(text, HasSubstr("17.0 ns  10.0 ns  12.7 %  forward of layers.1\n"));
+  EXPECT_THAT(text, HasSubstr("67.0 ns  7.00 ns   8.9 %  reduce_scatter layers.0  as soon as its "
+                              "gradients are there\n"));
+}
+
+/// Of a long one only what is not computation, and of that the longest.
+TEST_F(Writers, TextShowsTheLongestOfALongCriticalPath) {
+  for (uint32_t i = 0; i < 12; ++i) {
+    const double startNs = 4 * i, middleNs = startNs + 1 + (i == 3);
+    view.criticalPath.push_back({{PathKind::Gather, 0}, {startNs, middleNs}});
+    view.criticalPath.push_back({{PathKind::Computation, 0}, {middleNs, startNs + 4}});
+  }
+  view.makespanNs = 48;
+  std::string text = write([&](auto &os) { printStep(getPlan(), os); });
+  EXPECT_THAT(text, HasSubstr("  gathers      13.0 ns  27.1 %\n"));
+  EXPECT_THAT(text, HasSubstr("  12.0 ns  2.00 ns  4.2 %  all_gather layers.0"));
+  EXPECT_THAT(text, HasSubstr("\n  and 2 shorter ones\n"));
+  EXPECT_EQ(text.find("forward of layers.0"), std::string::npos);
+}
+
+TEST_F(Writers, JsonHasEverySegmentOfTheCriticalPath) {
+  view.criticalPath = findCriticalPath(problem, plan, makeTwoLayersTimeline());
+  json::Value report = parse(write([&](auto &os) { writeJson(getPlan(), {}, os); }));
+  int64_t nowNs = 0;
+  for (const json::Value &value : *report.getAsObject()->getArray("criticalPath")) {
+    EXPECT_EQ(value.getAsObject()->getInteger("startNs"), nowNs);
+    nowNs += *value.getAsObject()->getInteger("durationNs");
+  }
+  EXPECT_EQ(nowNs, 79);
+}
+
 TEST_F(Writers, TextHasALinePerCollectiveOfAGroup) {
   std::string text = write([&](auto &os) { printGroups(getPlan(), "layers.0", os); });
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4); // header, two gathers, a reduction

@@ -81,26 +81,34 @@ static llvm::Expected<ExplainedModule> simulate(const std::string &path,
   return llvm::createStringError("'" + path + "' is refused (see above)");
 }
 
+/// Writes to `path`, unless it is empty, what `write` has written without an error.
+template <typename Write> static llvm::Error printChecked(const std::string &path, Write write) {
+  if (path.empty())
+    return llvm::Error::success();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (llvm::Error error = write(os))
+    return error;
+  return printFile(path, [&](llvm::raw_ostream &out) { out << text; });
+}
+
 static int compareWithTrace(const Options &options, const ExplainedModule &module) {
   llvm::Expected<MeasuredRun> measured = readMeasuredRun(options.trace);
   if (!measured)
     return fail(measured.takeError());
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (llvm::Error error =
-          printMeasuredDiff(module.problem, module.view, *measured, options.all, os))
+  const bool isTextShown = options.html != "-" && options.json != "-";
+  if (llvm::Error error = printChecked(options.json, [&](llvm::raw_ostream &os) {
+        return writeMeasuredDiff(module.problem, module.view, *measured, os);
+      }))
     return fail(std::move(error));
-  if (!options.html.empty()) {
-    std::string page;
-    llvm::raw_string_ostream stream(page);
-    if (llvm::Error error = writeMeasuredPage(module.getPlan(), *measured, stream))
-      return fail(std::move(error));
-    if (llvm::Error error = printFile(options.html, [&](auto &out) { out << page; }))
-      return fail(std::move(error));
-  }
-  if (options.html != "-")
-    if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &out) { out << text; }))
-      return fail(std::move(error));
+  if (llvm::Error error = printChecked(options.html, [&](llvm::raw_ostream &os) {
+        return writeMeasuredPage(module.getPlan(), *measured, os);
+      }))
+    return fail(std::move(error));
+  if (llvm::Error error = printChecked(isTextShown ? "-" : "", [&](llvm::raw_ostream &os) {
+        return printMeasuredDiff(module.problem, module.view, *measured, options.all, os);
+      }))
+    return fail(std::move(error));
   return Equal;
 }
 
@@ -170,16 +178,15 @@ int main(int argc, char **argv) {
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
   app.add_option("RIGHT", options.right, "Scheduled or planned module");
-  CLI::Option *trace =
-      app.add_option("--trace", options.trace,
-                     "In place of RIGHT: the timeline that the training binary of LEFT measured "
-                     "(its --trace); prints the errors of the predictions");
+  app.add_option("--trace", options.trace,
+                 "In place of RIGHT: the timeline that the training binary of LEFT measured "
+                 "(its --trace); prints the errors of the predictions");
   addCostFlags(app, options.costs);
   app.add_flag("--all", options.all,
                "Print equal events too, or all rows of the comparison with a trace");
   app.add_option("--json", options.json,
-                 "Write figures and events of both schedules here (JSON); - is standard output")
-      ->excludes(trace);
+                 "Write figures and events of both schedules here, or figures, blocks and "
+                 "collectives of the comparison with a trace (JSON); - is standard output");
   CLI::Option *html = app.add_option("--html", options.html,
                                      "Write a page (HTML) with both timelines, memory and all "
                                      "differences here; - is standard output");

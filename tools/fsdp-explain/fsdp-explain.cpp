@@ -90,8 +90,15 @@ static int run(const Options &options) {
     return fail("--group: there is no group '" + options.group + "', only " + listGroups(problem));
 
   std::vector<WhatIf> changes;
-  if (options.isSensitivityAsked)
-    changes = findSensitivity(problem, module->plan);
+  if (options.isSensitivityAsked) {
+    cost::CostOptions fasterHost = options.costs;
+    fasterHost.hostCopyFactor = 0.5;
+    llvm::Expected<std::unique_ptr<cost::CostModel>> faster = cost::CostModel::create(fasterHost);
+    if (!faster)
+      return fail(faster.takeError());
+    changes =
+        findSensitivity(problem, module->plan, findProblemOfHostCopies((*file)->get(), **faster));
+  }
   if (!options.trace.empty())
     if (llvm::Error error =
             printFile(options.trace, [&](llvm::raw_ostream &os) { writeTrace(module->view, os); }))
@@ -137,7 +144,7 @@ int main(int argc, char **argv) {
   app.add_option("--group", options.group, "Print only this group, with the decisions on it");
   app.add_flag(
       "--what-if", options.isSensitivityAsked,
-      "Print the predicted step time with another network or device, and with more memory");
+      "Print the predicted step time with another network, device or host, and with more memory");
   app.add_option("--trace", options.trace,
                  "Write a trace for ui.perfetto.dev here (JSON); - is standard output");
   app.add_option("--html", options.html,

@@ -16,6 +16,7 @@
 #ifndef FSDP_ANALYSIS_SCHEDULEPROBLEM_H
 #define FSDP_ANALYSIS_SCHEDULEPROBLEM_H
 
+#include "fsdp/Analysis/HostCopyWait.h"
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/CostModel.h"
@@ -105,9 +106,10 @@ struct ScheduleProblem {
   std::vector<AllGatherStartOp> gathers;
   std::vector<ReduceScatterStartOp> reductions; // by reduction
   /// Copies of optimizer state on the host, by update, and of activations on the host; of a
-  /// scheduled step also of gradients. The time that computation waits for a copy is part of the
-  /// duration of the operation after the wait; `exposedCopyNs` is the sum of these times.
+  /// scheduled step also of gradients. The times that computation waits for them are part of the
+  /// durations of operations; `exposedCopyNs` is the sum of these times.
   std::vector<ScheduledHostCopy> hostCopies;
+  std::vector<HostCopyWait> hostCopyWaits; // in the order of the step
   double exposedCopyNs = 0;
   /// The buffers that make up the operations' `liveBytes`.
   std::vector<OperationRange> ranges;

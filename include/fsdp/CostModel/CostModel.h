@@ -51,6 +51,8 @@ struct CostOptions {
       {}; // a preset's name or a JSON file (Network.h); default: the device's preset
   /// Relative standard deviations of durations, percent: "2.5"; default: the measured ones, if any.
   std::string computeJitter = {}, networkJitter = {};
+  /// Copies between the memories of host and device take this many times as long.
+  double hostCopyFactor = 1;
 };
 
 /// Not thread-safe: answers are cached, with keys from the operation's MLIR context. That context

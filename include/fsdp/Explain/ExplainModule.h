@@ -41,6 +41,11 @@ struct ExplainedModule {
   ExplainedPlan getPlan() const { return {problem, plan, view, explanation, bound}; }
 };
 
+/// The problem of the same step under other costs; nullopt if the step makes no copies to or from
+/// the host. For a module that explainModule accepts.
+std::optional<schedule::Problem> findProblemOfHostCopies(mlir::ModuleOp module,
+                                                         const cost::CostModel &costs);
+
 /// Needs a scheduled or planned module of several ranks. Diagnoses the errors of getScheduledStep,
 /// a plan that schedule::verify refuses, and a peak above the cap.
 llvm::FailureOr<ExplainedModule> explainModule(mlir::ModuleOp module, const cost::CostModel &costs,

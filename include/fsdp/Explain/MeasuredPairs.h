@@ -6,6 +6,7 @@
 #include "fsdp/Explain/MeasuredStep.h"
 
 #include <cmath>
+#include <map>
 
 namespace fsdp::explain {
 
@@ -28,7 +29,9 @@ struct BlockTimes : TimePair {
 };
 
 struct CollectiveTimes : TimePair {
-  std::string name; // for messages
+  std::string kind; // "all_gather", "reduce_scatter", "all_reduce"
+  std::vector<std::string> groups;
+  std::string name; // for people
   StepPart part = StepPart::Forward;
   int64_t sizeBytes = 0;
   TimePair exposed;
@@ -49,6 +52,12 @@ llvm::Expected<std::vector<CollectiveTimes>> pairCollectives(const ScheduleView 
 /// errors, which cannot cancel out, divided by the measured sum.
 struct MeasuredErrors {
   TimePair step, computation, waits;
+  TimePair between;      // part of the measured computation
+  double slowdownNs = 0; // part of the predicted computation
+  struct OfKind {
+    TimePair work, exposed;
+  };
+  std::map<std::string, OfKind> collectives;        // by kind
   double waitsOneByOneNs = 0;                       // sum of absolute errors over collectives
   double shareOfBlocks = 0, shareOfCollectives = 0; // 0 without any
 };

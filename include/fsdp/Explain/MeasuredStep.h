@@ -63,6 +63,11 @@ llvm::Expected<MeasuredRun> readMeasuredRun(const std::string &path);
 llvm::Error printMeasuredDiff(const schedule::Problem &problem, const ScheduleView &view,
                               const MeasuredRun &measured, bool all, llvm::raw_ostream &os);
 
+/// Writes the same figures, all blocks and all collectives as one JSON object. Times are whole
+/// nanoseconds, measured ones medians. Errors are those of printMeasuredDiff.
+llvm::Error writeMeasuredDiff(const schedule::Problem &problem, const ScheduleView &view,
+                              const MeasuredRun &measured, llvm::raw_ostream &os);
+
 } // namespace fsdp::explain
 
 #endif // FSDP_EXPLAIN_MEASUREDSTEP_H

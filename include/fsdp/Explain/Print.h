@@ -19,7 +19,7 @@ struct ExplainedPlan {
   const schedule::LowerBound &bound;
 };
 
-/// The step as a whole: times, bound, peak, memory by category at the peak.
+/// The step as a whole: times, bound, peak, the critical path, memory by category at the peak.
 void printStep(const ExplainedPlan &plan, llvm::raw_ostream &os);
 
 /// Prints each group's gathers, kept copies and reductions with their reasons. `group`: only the

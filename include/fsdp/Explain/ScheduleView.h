@@ -9,7 +9,7 @@
 #ifndef FSDP_EXPLAIN_SCHEDULEVIEW_H
 #define FSDP_EXPLAIN_SCHEDULEVIEW_H
 
-#include "fsdp/Schedule/Simulate.h"
+#include "fsdp/Explain/CriticalPath.h"
 
 #include <algorithm>
 #include <array>
@@ -130,6 +130,7 @@ struct ScheduleView {
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;
   std::vector<HostCopyView> hostCopies;   // in the order of the problem
+  std::vector<PathSegment> criticalPath;  // empty for a measured step
   std::vector<DecisionView> decisions;    // by attribute, then by group
   std::vector<MemorySample> memory;       // by time
   size_t peakSample = 0;                  // the first with the largest sum

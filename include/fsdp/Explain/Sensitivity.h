@@ -17,9 +17,11 @@ struct WhatIf {
   double stepNs = 0;
 };
 
-/// The plan simulated with other durations. If the problem has a memory cap, also the better of the
-/// same plan and the best plan that a short search finds with 1 GiB more.
-std::vector<WhatIf> findSensitivity(const schedule::Problem &problem, const schedule::Plan &plan);
+/// The plan simulated with other durations. `fasterHost` is the problem with copies to and from the
+/// host that take half the time; nullopt: the step has none. If the problem has a memory cap, also
+/// the better of the same plan and the best plan that a short search finds with 1 GiB more.
+std::vector<WhatIf> findSensitivity(const schedule::Problem &problem, const schedule::Plan &plan,
+                                    const std::optional<schedule::Problem> &fasterHost);
 
 /// Prints a table of the changes; `stepNs` is the duration without them.
 void printSensitivity(const std::vector<WhatIf> &changes, double stepNs, llvm::raw_ostream &os);

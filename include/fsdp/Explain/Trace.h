@@ -8,10 +8,11 @@
 
 namespace fsdp::explain {
 
-/// Writes Chrome's trace format (JSON) for Perfetto and chrome://tracing. Tracks: modules, compute,
-/// gather, reduce, and one counter of live bytes per category and in total. Slices are named by
-/// module path, or by collective and groups; their arguments hold bytes, waiting time and the
-/// source of the duration. An arrow leads from a collective to the operation that waits for it.
+/// Writes Chrome's trace format (JSON) for Perfetto and chrome://tracing. Tracks: the critical
+/// path, modules, compute, gather, reduce, and one counter of live bytes per category and in total.
+/// Slices are named by module path, or by collective and groups; their arguments hold bytes,
+/// waiting time and the source of the duration. An arrow leads from a collective to the operation
+/// that waits for it.
 /// Format: "Trace Event Format", Google, 2016; its times are microseconds.
 void writeTrace(const ScheduleView &view, llvm::raw_ostream &os);
 

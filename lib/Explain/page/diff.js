@@ -215,4 +215,5 @@ const dashed = make("span", "the other step's memory");
 dashed.prepend(make("i", undefined, "dash"));
 fillLegend(sides, sides.every((step) => step.used.length) ? [dashed] : []);
 fillDifferences();
+startPath(sides, false);
 start(sides);

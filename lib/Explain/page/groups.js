@@ -12,9 +12,20 @@ function fillHeader(step) {
     "bound " + timeText(step.bound.ns) + " (" + step.bound.kind + ")", [[step.bound.ns / end, colours.gather]]);
   addTile("exposed communication", timeText(exposed), shareText(hidden) + " of " + timeText(step.collectiveNs) + " hidden",
     [[hidden, colours.gather], [1 - hidden, colours.wait]]);
+  addPathTile(step);
   addTile("peak memory", bytesText(step.peak.bytes), "at " + step.peak.place,
     step.used.map((c) => [step.memory[c][step.peak.sample] / (step.capBytes || step.peak.bytes), colours[step.categories[c]]]),
     step.capBytes ? " of " + bytesText(step.capBytes) : "");
+}
+
+/// What the critical path mostly consists of, then the rest.
+function addPathTile(step) {
+  const shares = PATH_NAMES.map((name, kind) => [name, step.path.reduce((sum, [k, a, b]) => sum + (k === kind ? b - a : 0), 0) / end, colours[PATH_COLOURS[kind]]])
+    .filter(([, share]) => share > 0).sort((a, b) => b[1] - a[1]);
+  if (!shares.length) return;
+  const [[first, most], ...rest] = shares;
+  addTile("critical path", shareText(most), rest.map(([name, share]) => name + " " + shareText(share)).join(", ") || "nothing else bounds the step",
+    shares.map(([, share, colour]) => [share, colour]), " " + first);
 }
 
 /// Only the row of a collective's first group has its reason; other rows name that group. The memory
@@ -75,4 +86,5 @@ showSteps([step]);
 fillHeader(step);
 fillLegend([step]);
 fillGroups(step);
+startPath([step], true);
 start([step]);

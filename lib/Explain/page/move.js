@@ -22,7 +22,7 @@ function find(x, y) {
     const slack = ((to - from) / plotWidth()) * 2;
     const c = step.lanes[band.lane].items.find((c) => t >= c.start - slack && t <= c.end + slack);
     if (!c) return mark;
-    [mark.title, mark.facts] = describeCollective(c);
+    [mark.title, mark.facts] = describeCollective(step, c);
     addPlaces(mark, placeOf(step, c), { collective: c });
   }
   return mark;
@@ -103,7 +103,7 @@ function moveOverview(event) {
 overview.addEventListener("pointerdown", moveOverview);
 overview.addEventListener("pointermove", moveOverview);
 addEventListener("keydown", (event) => {
-  if (event.target.tagName === "INPUT") return;
+  if (event.target.type === "search") return;
   const middle = (from + to) / 2, shift = (to - from) / 8;
   if (event.key === "+" || event.key === "=") zoom(0.7, middle);
   else if (event.key === "-") zoom(1 / 0.7, middle);
@@ -111,6 +111,13 @@ addEventListener("keydown", (event) => {
   else if (event.key === "ArrowRight") show(from + shift, to + shift);
   else if (event.key === "0" || event.key === "Escape") { selected = null; show(0, end); }
 });
+
+/// The switch of the critical path, which a measured step does not have.
+function startPath(steps, isShown) {
+  element("pathlabel").hidden = !steps.some((step) => step.path.length);
+  element("path").checked = showsPath = isShown;
+  element("path").addEventListener("change", (event) => { showsPath = event.target.checked; draw(); });
+}
 
 /// Draws, now and when the window or its colours change. page.html#12.5-40 shows these milliseconds.
 function start(steps) {

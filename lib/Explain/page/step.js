@@ -36,6 +36,15 @@ function readStep(data) {
   return step;
 }
 
+/// What the critical path consists of, by number (StepData.cpp): the names, colours and bands of its segments. Waits for
+/// copies are within operations.
+const PATH_NAMES = ["computation", "gathers", "reductions", "over replicas", "copies from the host", "copies to the host"];
+const PATH_COLOURS = ["forward", "gather", "reduce", "reduce", "copy", "copy"];
+const PATH_LANES = [null, "gather", "reduce", "all_reduce", null, null];
+const isOnPath = (step, lane, start, end) =>
+  step.path.some(([kind, a, b]) => PATH_LANES[kind] === lane && a < end && b > start);
+const pathFact = (step, lane, start, end) => (isOnPath(step, lane, start, end) ? [["critical path", "bounds the step"]] : []);
+
 /// The operation at a time, or the next one if computation waits. Of several operations at one time
 /// the one with a duration.
 function findOperation(step, t) {
@@ -52,7 +61,7 @@ function describeOperation(step, i) {
   const facts = [["operator", step.nameOf(i)], ["part", PARTS[ops.part[i]]], ["takes", takes + (origin ? " (" + origin + ")" : "")],
     ["begins", timeText(ops.start[i])]];
   if (step.used.length) facts.push(["live memory", bytesText(ops.live[i])]);
-  return [step.moduleOf(i), [...facts, ["operation", i + " of " + step.count]]];
+  return [step.moduleOf(i), [...facts, ...pathFact(step, null, ops.start[i], ops.end[i]), ["operation", i + " of " + step.count]]];
 }
 
 function describeWait(step, i) {
@@ -60,7 +69,7 @@ function describeWait(step, i) {
     ["before", step.moduleOf(i) + " (" + step.nameOf(i) + ")"]]];
 }
 
-function describeCollective(c) {
+function describeCollective(step, c) {
   const facts = [["size", bytesText(c.bytes)], ["takes", timeText(c.end - c.start) + (c.origin ? " (" + c.origin + ")" : "")]];
   if (c.part !== undefined) facts.unshift(["part", PARTS[c.part]]);
   if (c.issue !== undefined) facts.push(["issued", timeText(c.issue) + ", before " + c.place]);
@@ -68,6 +77,7 @@ function describeCollective(c) {
   if (c.kind in LANE_OF) facts.push(["hidden", timeText(Math.max(0, c.end - c.start - c.exposed))]);
   facts.push(["exposed", timeText(c.exposed)]);
   if (c.why) facts.push(["why here", c.why]);
+  facts.push(...pathFact(step, LANE_OF[c.kind] ?? c.kind, c.start, c.end));
   return [nameCollective(c), facts];
 }
 

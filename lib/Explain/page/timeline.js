@@ -5,6 +5,7 @@ const RIGHT = 16, AXIS = 20;
 let left = 84, bands = [];
 let steps = [], end = 1, from = 0, to = 1;
 let hovered = null, selected = null; // as makeMark makes them
+let showsPath = false;
 /// The items of other steps that match an item; a page of several steps replaces this function.
 let findCounterparts = () => ({ places: [], facts: [] });
 
@@ -107,6 +108,7 @@ function draw() {
   const [g, width, height] = prepare(timeline, box);
   g.drawImage(picture, 0, 0, width, height);
   clipToPlot(g, height);
+  if (showsPath) for (const step of steps) drawPath(g, xOf, step);
   for (const mark of [selected, hovered]) if (mark) drawMark(g, xOf, mark, height);
   g.restore();
 }
@@ -262,6 +264,28 @@ function drawLane(g, xOf, { step, lane, top, size }) {
     g.fillStyle = colours.onBar;
     fitText(g, joinNames(c.groups), x, top + size / 2 + (c.exposed > 0 ? -1 : 1), room);
   }
+}
+
+/// The critical path: a line below the bands of its segments, which goes from band to band where one waits for another.
+/// Neighbours closer than a pixel are drawn as one.
+function drawPath(g, xOf, step) {
+  const points = [];
+  for (const [kind, start, end] of step.path) {
+    if (end < from || start > to) continue;
+    const lane = PATH_LANES[kind], { top, size } = lane ? bandOf(step, "lane", lane) : bandOf(step, "compute");
+    const y = top + size + 3, a = xOf(start), b = xOf(end);
+    if (points.length && b - points.at(-1)[0] < 1) continue;
+    points.push([a, y], [b, y]);
+  }
+  g.lineJoin = "round";
+  for (const [colour, width] of [[colours.card, 5], [colours.ink, 2.5]]) {
+    g.strokeStyle = colour;
+    g.lineWidth = width;
+    g.beginPath();
+    points.forEach(([x, y], i) => (i ? g.lineTo(x, y) : g.moveTo(x, y)));
+    g.stroke();
+  }
+  g.lineWidth = 1;
 }
 
 // ------------------------------------------------------------------ marks

@@ -3,6 +3,7 @@
 #include "Tasks.h"
 
 #include "Model/LiveBytes.h"
+#include "fsdp/Schedule/HeldBytes.h"
 
 #include <algorithm>
 #include <limits>

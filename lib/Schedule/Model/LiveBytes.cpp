@@ -2,6 +2,8 @@
 
 #include "LiveBytes.h"
 
+#include "fsdp/Schedule/HeldBytes.h"
+
 #include <algorithm>
 
 using namespace fsdp::schedule;
@@ -75,68 +77,30 @@ std::vector<uint32_t> fsdp::schedule::findCopyEnds(const Problem &problem,
   return ends;
 }
 
-/// Calls `atLaunch(bytes, position)` for each launch of a reduction, at which its input, its output
-/// and the carried bytes are live, and `atOperation(bytes, index)` for each operation, in the order
-/// of issue. The peak is at one of these moments: gathers are launched last at a position, and the
-/// operation that follows has at least as many live bytes. O(n).
-template <typename AtLaunch, typename AtOperation>
-static void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
-                          AtOperation &&atOperation) {
-  size_t n = problem.operations.size();
-  const std::vector<Operation> operations = addChunks(problem, plan.chunked);
-  // By position: bytes that become live minus bytes that die, before its launches of reductions.
-  std::vector<int64_t> changes(n + 1);
-  std::vector<uint32_t> ends = findCopyEnds(problem, problem.previousUses(), plan.kept);
-  for (const GatherBucket &bucket : plan.gathers)
-    for (uint32_t use : bucket.uses)
-      changes[ends[use] + 1] -= problem.groupOfUse(use).gatheredBytes;
-  for (const ReductionBucket &bucket : plan.reductions)
-    for (uint32_t index : bucket.reductions) {
-      const Reduction &reduction = problem.reductions[index];
-      changes[reduction.ready] += reduction.inputBytes;
-      changes[reduction.update + 1] -= reduction.outputBytes;
-      if (bucket.launch < bucket.wait)
-        changes[bucket.wait] -= reduction.inputBytes;
-    }
-
-  auto reduction = plan.reductions.begin();
-  auto gather = plan.gathers.begin();
-  int64_t held = 0; // copies, inputs and shards
-  for (uint32_t i = 0; i < n; ++i) {
-    held += changes[i];
-    for (; reduction != plan.reductions.end() && reduction->launch == i; ++reduction) {
-      int64_t inputBytes = 0;
-      for (uint32_t index : reduction->reductions) {
-        held += problem.reductions[index].outputBytes;
-        inputBytes += problem.reductions[index].inputBytes;
-      }
-      atLaunch(held + operations[i].carriedBytes, i);
-      if (reduction->wait == i)
-        held -= inputBytes;
-    }
-    for (; gather != plan.gathers.end() && gather->launch == i; ++gather)
-      for (uint32_t use : gather->uses)
-        held += problem.groupOfUse(use).gatheredBytes;
-    atOperation(held + operations[i].liveBytes, i);
-  }
-}
-
 Peak fsdp::schedule::peakOf(const Problem &problem, const Plan &plan) {
+  const std::vector<Operation> operations = addChunks(problem, plan.chunked);
   Peak peak;
-  auto reach = [&](int64_t bytes, uint32_t operation) {
+  walkHeldBytes(problem, plan, [&](HeldAt moment, uint32_t position, const HeldBytes &held) {
+    if (moment == HeldAt::Arrival)
+      return;
+    const Operation &operation = operations[position];
+    const int64_t bytes =
+        held.total() + (moment == HeldAt::Launch ? operation.carriedBytes : operation.liveBytes);
     if (bytes > peak.bytes)
-      peak = {bytes, operation};
-  };
-  walkLiveBytes(problem, plan, reach, reach);
+      peak = {bytes, position};
+  });
   return peak;
 }
 
 void fsdp::schedule::putOffWaits(const Problem &problem, Plan &plan) {
   const int64_t peakBytes = peakOf(problem, plan).bytes;
   std::vector<int64_t> heldBytes; // by operation
-  walkLiveBytes(
-      problem, plan, [](int64_t, uint32_t) {},
-      [&](int64_t bytes, uint32_t) { heldBytes.push_back(bytes); });
+  for (const Operation &operation : addChunks(problem, plan.chunked))
+    heldBytes.push_back(operation.liveBytes);
+  walkHeldBytes(problem, plan, [&](HeldAt moment, uint32_t position, const HeldBytes &held) {
+    if (moment == HeldAt::Operation)
+      heldBytes[position] += held.total();
+  });
   // A later wait adds bytes only to operations before the next launch of a reduction. So each
   // operation is affected by at most one wait.
   for (size_t i = 0; i < plan.reductions.size(); ++i) {

@@ -26,11 +26,6 @@ std::vector<Operation> addChunks(const Problem &problem, std::span<const uint8_t
 /// The problem with these operations.
 Problem withChunks(const Problem &problem, std::span<const uint8_t> chunked);
 
-/// By use: the last operation that reads the use's gathered copy. The uses in `kept` read the copy
-/// of the group's previous use.
-std::vector<uint32_t> findCopyEnds(const Problem &problem, const std::vector<int32_t> &previousUses,
-                                   const std::vector<uint8_t> &kept);
-
 /// Moves each wait for a reduction towards the launch of the next reduction or its own update,
 /// whichever comes first, as far as the plan's peak stays the same. A collective begins when the
 /// last rank reaches it; with a later wait, the other ranks go on computing in the meantime. The

@@ -4,9 +4,10 @@
 //   click=ID,ROW       on a row of the table's body
 //   hover=X,Y          over the timeline, at X of the width from 0 to 1 and Y in pixels
 //   input=ID,TEXT      into a field
+//   check=ID,0         a box: 1 or 0
 //
 // Each action is followed by what changed: texts that the timeline drew anew (drawn:), how many rectangles
-// and connections are marked, the tip, and tables (row:).
+// and connections are marked, over how many points the timeline's lines go, the tip, and tables (row:).
 "use strict";
 const fs = require("fs"), vm = require("vm");
 const [path, ...actions] = process.argv.slice(2);
@@ -14,7 +15,7 @@ const html = fs.readFileSync(path, "utf8");
 const window = { width: 1600 };
 if (actions[0]?.startsWith("width=")) window.width = Number(actions.shift().slice(6));
 
-let drawn = [], marked = 0, joined = 0, beyond = 0;
+let drawn = [], marked = 0, joined = 0, beyond = 0, points = 0;
 class Context {
   constructor(canvas) { this.canvas = canvas; this.textAlign = "left"; }
   measureText(text) { return { width: 6.2 * text.length }; }
@@ -25,9 +26,10 @@ class Context {
   }
   strokeRect() { if (this.canvas.id === "timeline") marked++; }
   closePath() { joined++; }
+  lineTo() { if (this.canvas.id === "timeline") points++; }
   createPattern() { return "stripes"; }
 }
-for (const name of ["setTransform", "clearRect", "save", "restore", "beginPath", "rect", "clip", "fillRect", "fill", "stroke", "moveTo", "lineTo", "arc", "setLineDash", "strokeText", "drawImage"])
+for (const name of ["setTransform", "clearRect", "save", "restore", "beginPath", "rect", "clip", "fillRect", "fill", "stroke", "moveTo", "arc", "setLineDash", "strokeText", "drawImage"])
   Context.prototype[name] = () => {};
 
 class Node {
@@ -78,7 +80,7 @@ const shared = {
 function print(title) {
   console.log("== " + title);
   for (const text of new Set(drawn)) console.log("drawn: " + text);
-  console.log(`marked: ${marked}, joined: ${joined}, beyond the canvas: ${beyond}`);
+  console.log(`marked: ${marked}, joined: ${joined}, beyond the canvas: ${beyond}, points: ${points}`);
   if (elements.tip && !elements.tip.hidden && elements.tip.childNodes.length) {
     console.log("tip: " + elements.tip.children[0].textContent);
     const facts = elements.tip.children[1].children.map((node) => node.textContent);
@@ -90,7 +92,7 @@ function print(title) {
       if (!row.hidden) console.log(`row: ${row.cells.map((cell) => cell.textContent).join(" | ")}${row.classList.contains("chosen") ? " (chosen)" : ""}`);
   }
 }
-const reset = () => { drawn = []; marked = joined = beyond = 0; };
+const reset = () => { drawn = []; marked = joined = beyond = points = 0; };
 
 vm.runInNewContext(/<script>(.*?)<\/script>/s.exec(html)[1], shared);
 console.log("title: " + document.title);
@@ -104,5 +106,9 @@ for (const action of actions) {
   if (kind === "hover")
     elements.timeline.listeners.pointermove({ offsetX: first * elements.timeline.clientWidth, offsetY: Number(second), clientX: 0, clientY: 0 });
   if (kind === "input") elements[first].listeners.input({ target: { value: second } });
+  if (kind === "check") {
+    elements[first].checked = second === "1";
+    elements[first].listeners.change({ target: elements[first] });
+  }
   print(action);
 }
