@@ -55,14 +55,13 @@ static std::optional<int64_t> getDeviceBytes(ModuleOp module, const cost::CostMo
     return std::nullopt;
   const cost::Temporaries temporaries = cost::findTemporaries(module, costs);
   const int64_t unknownBytes = temporaries.areKnown() ? 0 : costs.getMemoryBytes() / kUnknownPart;
-  return costs.getMemoryBytes() - costs.getReservedBytes() - temporaries.scratchBytes -
-         unknownBytes;
+  return costs.getFreeBytes() - temporaries.scratchBytes - unknownBytes;
 }
 
 /// Warns of a cap of the arena beside which driver and libraries do not fit.
 static void warnIfTooLarge(ModuleOp module, int64_t capBytes, const cost::CostModel &costs) {
-  const int64_t freeBytes = costs.getMemoryBytes() - costs.getReservedBytes() -
-                            cost::findTemporaries(module, costs).scratchBytes;
+  const int64_t freeBytes =
+      costs.getFreeBytes() - cost::findTemporaries(module, costs).scratchBytes;
   if (getTarget(module) != Target::Cuda || costs.getMemoryBytes() == 0 || capBytes <= freeBytes)
     return;
   module.emitWarning("the memory cap leaves ")

@@ -137,7 +137,7 @@ static int run(const Options &options) {
     if (!module)
       return fail(module.takeError());
     if (int64_t capBytes =
-            options.memoryCapBytes ? options.memoryCapBytes : (*costs)->getMemoryBytes();
+            options.memoryCapBytes ? options.memoryCapBytes : (*costs)->getFreeBytes();
         !options.html.empty() && capBytes > 0)
       setCap(*module, capBytes);
     modules.push_back(std::move(*module));

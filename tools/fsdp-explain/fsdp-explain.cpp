@@ -77,8 +77,7 @@ static int run(const Options &options) {
   if (!options.decisionLog.empty())
     return logDecisions((*file)->get(), options.decisionLog);
   ExplainOptions explain;
-  int64_t capBytes =
-      options.memoryCapBytes > 0 ? options.memoryCapBytes : (*costs)->getMemoryBytes();
+  int64_t capBytes = options.memoryCapBytes > 0 ? options.memoryCapBytes : (*costs)->getFreeBytes();
   if (capBytes > 0)
     explain.memoryCapBytes = capBytes;
   mlir::FailureOr<ExplainedModule> module = explainModule((*file)->get(), **costs, explain);
@@ -140,7 +139,8 @@ int main(int argc, char **argv) {
   addCostFlags(app, options.costs);
   addSizeFlag(
       app, "--memory-cap", options.memoryCapBytes,
-      "Memory cap from which headroom is computed: 80000000, 70GiB, 80GB (the device's memory)");
+      "Memory cap from which headroom is computed: 80000000, 70GiB, 80GB (the device's memory "
+      "without what driver and libraries use)");
   app.add_option("--group", options.group, "Print only this group, with the decisions on it");
   app.add_flag(
       "--what-if", options.isSensitivityAsked,

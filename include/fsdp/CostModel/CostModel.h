@@ -102,6 +102,8 @@ public:
   virtual int64_t getMemoryBytes() const = 0;
   /// The part of getMemoryBytes() that driver and libraries use before a step begins.
   virtual int64_t getReservedBytes() const = 0;
+  /// The rest of getMemoryBytes(); 0: unknown.
+  int64_t getFreeBytes() const { return getMemoryBytes() - getReservedBytes(); }
 
   /// A summary for reports of the calls and launches asked so far: "measured on AMD EPYC, 1 thread:
   /// 181 of 204 distinct calls; roofline of one thread of a server CPU: 23; network shared-memory
