@@ -191,7 +191,8 @@ int main(int argc, char **argv) {
                                      "Write a page (HTML) with both timelines, memory and all "
                                      "differences here; - is standard output");
   addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
-              "The memory cap that the page shows: 80000000, 70GiB, 80GB (the device's memory)")
+              "The memory cap that the page shows: 80000000, 70GiB, 80GB (the device's memory "
+              "without what driver and libraries use)")
       ->needs(html);
   try {
     app.parse(argc, argv);
