@@ -183,7 +183,7 @@ void ChooseRecomputePass::runOnOperation() {
   FailureOr<Step> step = Step::collect(module);
   if (failed(step))
     return signalPassFailure();
-  FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags());
+  FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags(), memo);
   if (failed(search))
     return signalPassFailure();
   asked.clear();
@@ -235,4 +235,11 @@ LogicalResult ChooseRecomputePass::apply(Step &step, const RecomputeChoice &choi
   if (numBlocks > 0)
     module->setAttr(FsdpDialect::getRecomputeAttrName(), chosen.getAttr(&getContext(), numBlocks));
   return success();
+}
+
+std::unique_ptr<Pass> fsdp::createChooseRecompute(ChooseRecomputeOptions options,
+                                                  std::shared_ptr<PlanMemo> memo) {
+  auto pass = std::make_unique<ChooseRecomputePass>(std::move(options));
+  pass->memo = std::move(memo);
+  return pass;
 }

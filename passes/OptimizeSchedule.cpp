@@ -24,7 +24,7 @@ struct OptimizeSchedulePass
     ModuleOp module = getOperation();
     if (failed(expectPhase(module, getArgument(), ModulePhase::Sharded)))
       return signalPassFailure();
-    FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags());
+    FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags(), memo);
     if (failed(search))
       return signalPassFailure();
     OwningOpRef<ModuleOp> unfused = module.clone();
@@ -116,4 +116,11 @@ void OptimizeSchedulePass::report(const FoundSchedule &found) {
       << remark::metric("Reductions", found.step.reductions.size())
       << remark::metric("ReductionLaunches", found.plan.reductions.size())
       << remark::metric("PeakLiveBytes", schedule::peakOf(found.step.problem, found.plan).bytes);
+}
+
+std::unique_ptr<Pass> fsdp::createOptimizeSchedule(OptimizeScheduleOptions options,
+                                                   std::shared_ptr<PlanMemo> memo) {
+  auto pass = std::make_unique<OptimizeSchedulePass>(std::move(options));
+  pass->memo = std::move(memo);
+  return pass;
 }

@@ -19,14 +19,15 @@ static SearchFlags getSearchFlags(const PipelineOptions &options) {
           options.seed,     options.budget,    getCostOptions(options)};
 }
 
-static void addRecomputation(OpPassManager &manager, const PipelineOptions &options) {
+static void addRecomputation(OpPassManager &manager, const PipelineOptions &options,
+                             std::shared_ptr<PlanMemo> memo) {
   if (options.schedule != ScheduleChoice::Fsdp2) {
     auto choose = toOptions<ChooseRecomputeOptions>(getSearchFlags(options));
     choose.policy = options.recompute;
     choose.offload = options.offloadOptimizer;
     choose.fusion = options.fusion;
     choose.activations = options.offloadActivations;
-    manager.addPass(createChooseRecompute(choose));
+    manager.addPass(createChooseRecompute(choose, std::move(memo)));
     return;
   }
   RecomputeOptions recompute;
@@ -68,7 +69,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .transport = options.transport}));
   manager.addPass(createSumGradientsByModule());
   manager.addPass(createMixedPrecision());
-  addRecomputation(manager, options);
+  auto memo = std::make_shared<PlanMemo>();
+  addRecomputation(manager, options, memo);
   manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
   // For the policy Auto, the search in fsdp-choose-recompute has marked the groups that it
@@ -84,7 +86,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   if (isSearched) {
     auto search = toOptions<OptimizeScheduleOptions>(getSearchFlags(options));
     search.fusion = options.fusion;
-    manager.addPass(createOptimizeSchedule(search));
+    manager.addPass(createOptimizeSchedule(search, memo));
     manager.addPass(createOffloadGradients());
   } else {
     manager.addPass(createSchedule());

@@ -57,7 +57,7 @@ RecomputePredictor::predict(const RecomputeCandidate &candidate) const {
   double computeNs = -found->step.exposedCopyNs;
   for (const schedule::Operation &operation : found->step.problem.operations)
     computeNs += operation.durationNs;
-  return RecomputePrediction{candidate, found->makespanNs, computeNs,
+  return RecomputePrediction{candidate, found->makespanNs, computeNs, found->boundNs,
                              std::move(found->step.problem)};
 }
 
@@ -73,5 +73,6 @@ double RecomputePrediction::estimateNs(ArrayRef<RecomputeStep> more) const {
     if (step.nsPerByte > 0)
       *changed.memoryCapBytes += static_cast<int64_t>(step.addedNs / step.nsPerByte);
   }
-  return schedule::fluidBound(changed, {}).makespanNs;
+  // Latencies hardly matter for how much is worth it.
+  return schedule::fluidBound(changed, {.ignoreLatency = true}).makespanNs;
 }

@@ -13,7 +13,7 @@ namespace fsdp {
 /// Prediction of a candidate's scheduled step.
 struct RecomputePrediction {
   RecomputeCandidate candidate;
-  double makespanNs, computeNs;
+  double makespanNs, computeNs, boundNs;
   schedule::Problem problem; // with the cap of the arena
 
   /// An estimate of the least step time after `more` steps, in nanoseconds: the bound of the

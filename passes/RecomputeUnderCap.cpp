@@ -54,6 +54,8 @@ private:
   }
   std::optional<size_t> findFewestSteps(ArrayRef<RecomputeStep> ladder, size_t low) const;
   void undoSteps(Candidate &candidate, size_t low) const;
+  std::optional<Prediction> predictWithRoom(const Candidate &first, ArrayRef<RecomputeStep> ladder,
+                                            size_t count) const;
   std::optional<Prediction> predictFewest(ArrayRef<RecomputeStep> ladder, size_t low) const;
   std::optional<Prediction> predictLessThanCheap(ArrayRef<RecomputeStep> ladder,
                                                  double cheapNs) const;
@@ -105,8 +107,26 @@ void CandidateSearch::undoSteps(Candidate &candidate, size_t low) const {
   }
 }
 
-/// The fewest steps whose schedule fits, including holes of the arena, which may need a few more
-/// steps than the least peak does.
+/// Predicts `first`, which has about `count` steps of the ladder. Live bytes may fit where the
+/// arena with its holes does not, or leave only schedules that are far from the bound, which knows
+/// of no holes: then a few more steps are tried.
+std::optional<Prediction> CandidateSearch::predictWithRoom(const Candidate &first,
+                                                           ArrayRef<RecomputeStep> ladder,
+                                                           size_t count) const {
+  constexpr double kFarFromBound = 1.05;
+  std::optional<Prediction> best = predictor.predict(first);
+  for (size_t more : {0, 1, 2, 4}) {
+    const bool isNear = best && best->makespanNs <= kFarFromBound * best->boundNs;
+    if (isNear || count + more > ladder.size())
+      break;
+    std::optional<Prediction> found = predictor.predict(climb(ladder, count + more));
+    if (found && (!best || found->makespanNs < best->makespanNs))
+      best = std::move(found);
+  }
+  return best;
+}
+
+/// The fewest steps whose schedule fits.
 std::optional<Prediction> CandidateSearch::predictFewest(ArrayRef<RecomputeStep> ladder,
                                                          size_t low) const {
   std::optional<size_t> fewest = findFewestSteps(ladder, low);
@@ -114,15 +134,11 @@ std::optional<Prediction> CandidateSearch::predictFewest(ArrayRef<RecomputeStep>
     return std::nullopt;
   Candidate candidate = climb(ladder, *fewest);
   undoSteps(candidate, low);
-  if (std::optional<Prediction> found = predictor.predict(candidate))
-    return found;
-  for (size_t count : {*fewest, (*fewest + ladder.size()) / 2, ladder.size()}) {
-    if (std::optional<Prediction> found = predictor.predict(climb(ladder, count)))
-      return found;
-    if (count == ladder.size())
-      break;
-  }
-  return std::nullopt;
+  std::optional<Prediction> best = predictWithRoom(candidate, ladder, *fewest);
+  for (size_t count : {(*fewest + ladder.size()) / 2, ladder.size()})
+    if (!best)
+      best = predictor.predict(climb(ladder, count));
+  return best;
 }
 
 /// The best prediction with fewer steps than the whole `ladder` to `cheap`, which fits. With the
@@ -196,7 +212,9 @@ void CandidateSearch::refine(ArrayRef<RecomputeStep> ladder) {
 }
 
 std::optional<Prediction> CandidateSearch::findBest(ArrayRef<Ladder> ladders) {
-  best = predictIfFits({.steps = cheapSteps, .offload = offload});
+  const Candidate cheap{.steps = cheapSteps, .offload = offload};
+  if (fits(cheap))
+    best = predictWithRoom(cheap, ladders.front(), cheapSteps.size());
   if (!best) {
     ArrayRef<RecomputeStep> taken;
     for (ArrayRef<RecomputeStep> ladder : ladders)

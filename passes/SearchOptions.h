@@ -8,8 +8,15 @@
 #define FSDP_PASSES_SEARCHOPTIONS_H
 
 #include "fsdp/Transforms/ScheduleSearch.h"
+#include "passes/Passes.h"
 
 namespace fsdp {
+
+/// The passes with a memo that they share with other passes.
+std::unique_ptr<mlir::Pass> createChooseRecompute(ChooseRecomputeOptions options,
+                                                  std::shared_ptr<PlanMemo> memo);
+std::unique_ptr<mlir::Pass> createOptimizeSchedule(OptimizeScheduleOptions options,
+                                                   std::shared_ptr<PlanMemo> memo);
 
 /// Converts cost options from and to the options of a pass or a pipeline that has options of these
 /// names.
@@ -41,6 +48,9 @@ template <typename Options> Options toOptions(const SearchFlags &flags) {
 /// A pass whose generated options are the flags of a search.
 template <typename Base> struct SearchingPass : Base {
   using Base::Base;
+
+  /// The passes of a pipeline share one.
+  std::shared_ptr<PlanMemo> memo = std::make_shared<PlanMemo>();
 
 protected:
   SearchFlags getSearchFlags() const {

@@ -28,9 +28,9 @@ namespace {
 /// The search on one module.
 class Search {
 public:
-  Search(const SearchFlags &flags, const cost::CostModel &costs, int64_t maxBucketBytes,
-         ModuleOp module)
-      : flags(flags), costs(costs), maxBucketBytes(maxBucketBytes), module(module),
+  Search(const SearchFlags &flags, const cost::CostModel &costs, PlanMemo &memo,
+         int64_t maxBucketBytes, ModuleOp module)
+      : flags(flags), costs(costs), memo(memo), maxBucketBytes(maxBucketBytes), module(module),
         scratchBytes(cost::findTemporaries(module, costs).scratchBytes) {}
 
   FailureOr<FoundSchedule> scheduleUncapped();
@@ -56,6 +56,7 @@ private:
 
   const SearchFlags &flags;
   const cost::CostModel &costs;
+  PlanMemo &memo;
   const int64_t maxBucketBytes; // 0: no limit
   ModuleOp module;
   const int64_t scratchBytes; // outside of the arena
@@ -100,7 +101,7 @@ std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t ro
     else if (maxBucketBytes > 0)
       options.maxBucketBytes = maxBucketBytes;
     options.jitter = step.getJitter(flags.seed);
-    std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);
+    std::optional<schedule::Outcome> outcome = memo.optimize(step.problem, options);
     if (!outcome)
       return std::nullopt;
     double boundNs = step.hasCopies() ? findBound(step, outcome->makespanNs).makespanNs
@@ -357,7 +358,7 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
   FailureOr<Step> step = Step::collect(module);
   if (failed(step) || failed(checkSharded(*step)))
     return failure();
-  Search search(flags, *costs, maxBucketBytes, module);
+  Search search(flags, *costs, *memo, maxBucketBytes, module);
   FailureOr<StepMemory> memory = prepareSearch(module);
   if (failed(memory))
     return failure();
@@ -391,7 +392,8 @@ std::optional<int64_t> ScheduleSearch::getArenaCapBytes(ModuleOp module) const {
   return capBytes - cost::findTemporaries(module, *costs).scratchBytes;
 }
 
-FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlags &flags) {
+FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlags &flags,
+                                               std::shared_ptr<PlanMemo> memo) {
   FailureOr<Step> step = Step::collect(module);
   if (failed(step) || failed(checkIsSearchable(*step)))
     return failure();
@@ -404,7 +406,7 @@ FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlag
   FailureOr<std::shared_ptr<cost::CostModel>> costs = loadCosts(module, flags.costs);
   if (failed(costs))
     return failure();
-  return ScheduleSearch(flags, std::move(*costs), *capBytes, *bucketBytes);
+  return ScheduleSearch(flags, std::move(*costs), std::move(memo), *capBytes, *bucketBytes);
 }
 
 FailureOr<int64_t> fsdp::parseSizeOption(ModuleOp module, StringRef option, StringRef text) {

@@ -34,6 +34,7 @@ struct OptimizeOptions {
   std::optional<int64_t> maxBucketBytes = std::nullopt;
   /// If set: of plans whose means are within 0.2 %, the one with the lowest 95th percentile wins.
   std::optional<Jitter> jitter = std::nullopt;
+  bool operator==(const OptimizeOptions &) const = default;
 };
 
 struct Outcome {

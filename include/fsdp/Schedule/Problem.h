@@ -45,6 +45,7 @@ struct Operation {
   /// The part of `liveBytes` that is live before the operation and stays live: at most its
   /// `liveBytes` and those of the operation before it.
   int64_t carriedBytes = 0;
+  bool operator==(const Operation &) const = default;
 };
 
 /// Operations first, ..., last read the parameters of a group, which stay gathered all the while. A
@@ -52,6 +53,7 @@ struct Operation {
 struct Use {
   uint32_t group = 0;
   uint32_t first = 0, last = 0;
+  bool operator==(const Use &) const = default;
 };
 
 /// Whether a group stays gathered until its next use.
@@ -63,6 +65,7 @@ struct Chunk {
   int64_t bytes = 0;
   double copyNs = 0;         // to make it from the gathered copy, on the compute stream
   CollectiveCost gatherCost; // among the neighbours, by bytes of the full parameters
+  bool operator==(const Chunk &) const = default;
 };
 
 /// The costs of collectives over one set of ranks. A bucket never has members of several meshes.
@@ -78,6 +81,7 @@ struct Mesh {
   /// The lower latency and the lower time per byte of the transports, each by itself: a lower bound
   /// for every gather from all ranks.
   CollectiveCost leastGatherCost() const;
+  bool operator==(const Mesh &) const = default;
 };
 
 struct Group {
@@ -87,6 +91,7 @@ struct Group {
   /// Set if a use after the first may be gathered from chunks that the use before it leaves.
   std::optional<Chunk> chunk = std::nullopt;
   uint32_t mesh = 0;
+  bool operator==(const Group &) const = default;
 };
 
 /// The reduction of a group's gradients.
@@ -96,6 +101,7 @@ struct Reduction {
   uint32_t update = 0;     // operation that needs the result; update >= ready
   int64_t inputBytes = 0;  // of the full gradients, live from `ready` until the wait
   int64_t outputBytes = 0; // of the reduced shard, at most inputBytes
+  bool operator==(const Reduction &) const = default;
 };
 
 struct Problem {
@@ -121,6 +127,7 @@ struct Problem {
   /// vectors are ordered as stated, uses of one group do not overlap, factors are in their ranges,
   /// no size is negative.
   std::optional<std::string> check() const;
+  bool operator==(const Problem &) const = default;
 
   /// By position: the time at which computation reaches it if it never waits.
   std::vector<double> reachedNs() const;

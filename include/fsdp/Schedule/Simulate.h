@@ -47,6 +47,7 @@ struct Jitter {
   uint32_t ranks = 1;
   uint32_t samples = 200;
   uint64_t seed = 0;
+  bool operator==(const Jitter &) const = default;
 };
 struct JitteredMakespan {
   double meanNs = 0, percentile95Ns = 0;

@@ -9,6 +9,7 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/Transforms/Choices.h"
+#include "fsdp/Transforms/PlanMemo.h"
 
 namespace fsdp {
 
@@ -48,7 +49,9 @@ using FindLeastPeak = llvm::function_ref<std::optional<int64_t>(const StepChange
 class ScheduleSearch {
 public:
   /// Reads the files that the flags name. Errors are reported at the module, with flag and file.
-  static llvm::FailureOr<ScheduleSearch> load(mlir::ModuleOp module, const SearchFlags &flags);
+  /// Outcomes are taken from `memo`, and remembered there.
+  static llvm::FailureOr<ScheduleSearch> load(mlir::ModuleOp module, const SearchFlags &flags,
+                                              std::shared_ptr<PlanMemo> memo);
 
   const cost::CostModel &getCosts() const { return *costs; }
   /// The cap minus the temporaries of the module's operators, as far as they are measured: the
@@ -62,12 +65,14 @@ public:
                                                     FindLeastPeak findLeastPeak = {}) const;
 
 private:
-  ScheduleSearch(const SearchFlags &flags, std::shared_ptr<cost::CostModel> costs, int64_t capBytes,
-                 int64_t maxBucketBytes)
-      : flags(flags), costs(std::move(costs)), capBytes(capBytes), maxBucketBytes(maxBucketBytes) {}
+  ScheduleSearch(const SearchFlags &flags, std::shared_ptr<cost::CostModel> costs,
+                 std::shared_ptr<PlanMemo> memo, int64_t capBytes, int64_t maxBucketBytes)
+      : flags(flags), costs(std::move(costs)), memo(std::move(memo)), capBytes(capBytes),
+        maxBucketBytes(maxBucketBytes) {}
 
   SearchFlags flags;
   std::shared_ptr<cost::CostModel> costs; // passes are copied
+  std::shared_ptr<PlanMemo> memo;
   int64_t capBytes, maxBucketBytes;       // 0: no limit
 };
 
