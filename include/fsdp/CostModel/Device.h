@@ -14,7 +14,7 @@ struct Device {
   llvm::StringLiteral name; // on the command line
   llvm::StringLiteral fullName;
   llvm::StringLiteral calibration; // what the fractions are from
-  double f8FlopsPerSec;  // 8-bit floating point and integers
+  double f8FlopsPerSec;            // 8-bit floating point and integers
   double f16FlopsPerSec; // f16 and bf16
   double f32FlopsPerSec; // by torch's default for f32 products: without TF32
   double f64FlopsPerSec;
