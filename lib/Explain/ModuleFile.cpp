@@ -18,8 +18,13 @@ llvm::Expected<std::unique_ptr<ModuleFile>> ModuleFile::read(const std::string &
   std::unique_ptr<llvm::MemoryBuffer> buffer = mlir::openInputFile(path, &message);
   if (!buffer)
     return llvm::createStringError(message);
+  return parse(std::move(buffer), path);
+}
+
+llvm::Expected<std::unique_ptr<ModuleFile>>
+ModuleFile::parse(std::unique_ptr<llvm::MemoryBuffer> text, const std::string &path) {
   std::unique_ptr<ModuleFile> file(new ModuleFile);
-  file->sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  file->sources.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
   file->diagnostics =
       std::make_unique<mlir::SourceMgrDiagnosticHandler>(file->sources, &file->context);
   file->module = mlir::parseSourceFile<mlir::ModuleOp>(file->sources, &file->context);

@@ -15,22 +15,34 @@ static std::string getModelName(const std::vector<std::string> &paths, const std
   return llvm::count_if(paths, hasStem) > 1 ? path : stem.str();
 }
 
-llvm::Expected<std::unique_ptr<Inputs>> Inputs::load(const std::vector<std::string> &paths,
+llvm::Expected<InputTexts> InputTexts::read(const std::vector<std::string> &paths) {
+  InputTexts inputs{paths, {}};
+  for (const std::string &path : paths) {
+    std::string message;
+    inputs.texts.push_back(mlir::openInputFile(path, &message));
+    if (!inputs.texts.back())
+      return llvm::createStringError(message);
+  }
+  return inputs;
+}
+
+llvm::Expected<std::unique_ptr<Inputs>> Inputs::load(const InputTexts &texts,
                                                      const PlanSettings &settings) {
   auto inputs = std::make_unique<Inputs>();
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(settings.costs);
   if (!costs)
     return costs.takeError();
   inputs->costs = std::move(*costs);
-  for (const std::string &path : paths) {
-    llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
+  for (auto [path, text] : llvm::zip_equal(texts.paths, texts.texts)) {
+    llvm::Expected<std::unique_ptr<explain::ModuleFile>> file =
+        explain::ModuleFile::parse(llvm::MemoryBuffer::getMemBuffer(text->getMemBufferRef()), path);
     if (!file)
       return file.takeError();
     mlir::ModuleOp module = inputs->files.emplace_back(std::move(*file))->get();
     if (failed(verifyPhase(module)))
       return llvm::createStringError("'" + path + "' is not valid");
     mlir::FailureOr<PointPlanner> planner =
-        PointPlanner::create(module, getModelName(paths, path), *inputs->costs, settings);
+        PointPlanner::create(module, getModelName(texts.paths, path), *inputs->costs, settings);
     if (failed(planner))
       return llvm::createStringError("'" + path + "' cannot be planned");
     inputs->planners.push_back(std::move(*planner));

@@ -8,12 +8,20 @@
 
 namespace fsdp::plan_tool {
 
+/// The contents of the input files. They are read once, as a file may be a pipe.
+struct InputTexts {
+  std::vector<std::string> paths;
+  std::vector<std::unique_ptr<llvm::MemoryBuffer>> texts; // by path
+
+  static llvm::Expected<InputTexts> read(const std::vector<std::string> &paths);
+};
+
 /// The captured modules of a run, each with a planner. An MLIR context delivers its diagnostics to
 /// whichever handler is the last, so each thread has inputs of its own.
 class Inputs {
 public:
-  /// `settings` must outlive the inputs. Errors in a module are printed at their position.
-  static llvm::Expected<std::unique_ptr<Inputs>> load(const std::vector<std::string> &paths,
+  /// The arguments must outlive the inputs. Errors in a module are printed at their position.
+  static llvm::Expected<std::unique_ptr<Inputs>> load(const InputTexts &texts,
                                                       const PlanSettings &settings);
 
   llvm::ArrayRef<PointPlanner> getPlanners() const { return planners; } // by path

@@ -170,10 +170,8 @@ struct Task {
   PointRequest request;
 };
 
-/// The number of threads: as asked, else one for each core. Standard input is read only once.
+/// The number of threads: as asked, else one for each core.
 static unsigned countJobs(const Options &options, size_t numTasks) {
-  if (llvm::is_contained(options.inputs, "-"))
-    return 1;
   unsigned jobs = options.jobs > 0 ? options.jobs : std::thread::hardware_concurrency();
   return std::clamp<unsigned>(jobs, 1, static_cast<unsigned>(numTasks));
 }
@@ -182,18 +180,19 @@ static unsigned countJobs(const Options &options, size_t numTasks) {
 /// returns, by task. `inputs` are those of the first thread.
 template <typename Result>
 static mlir::FailureOr<std::vector<Result>>
-planAll(const Options &options, const Inputs &inputs, llvm::ArrayRef<Task> tasks,
+planAll(const Options &options, const InputTexts &texts, const Inputs &inputs,
+        llvm::ArrayRef<Task> tasks,
         llvm::function_ref<mlir::FailureOr<Result>(const PointPlanner &, const PointRequest &,
                                                    const ProgressReport &)>
             plan) {
   const unsigned numJobs = countJobs(options, tasks.size());
-  std::vector<std::unique_ptr<Inputs>> others;
-  for (unsigned job = 1; job < numJobs; ++job)
-    others.push_back(llvm::cantFail(Inputs::load(options.inputs, options.settings)));
+  std::vector<std::unique_ptr<Inputs>> others(numJobs - 1);
   std::vector<Result> results(tasks.size());
   ProgressLine progress(tasks.size());
   auto work = [&](unsigned job, size_t item) {
     const Task &task = tasks[item];
+    if (job > 0 && !others[job - 1])
+      others[job - 1] = llvm::cantFail(Inputs::load(texts, options.settings));
     const Inputs &own = job == 0 ? inputs : *others[job - 1];
     mlir::FailureOr<Result> result = plan(own.getPlanners()[task.input], task.request,
                                           [&](const std::string &next) { progress.show(next); });
@@ -235,7 +234,10 @@ static int run(Options &options) {
     return fail(std::move(error));
   if (std::optional<std::string> clash = findClash(options))
     return fail(*clash);
-  llvm::Expected<std::unique_ptr<Inputs>> inputs = Inputs::load(options.inputs, options.settings);
+  llvm::Expected<InputTexts> texts = InputTexts::read(options.inputs);
+  if (!texts)
+    return fail(texts.takeError());
+  llvm::Expected<std::unique_ptr<Inputs>> inputs = Inputs::load(*texts, options.settings);
   if (!inputs)
     return fail(inputs.takeError());
   const cost::CostModel &costs = (*inputs)->getCosts();
@@ -266,7 +268,7 @@ static int run(Options &options) {
                               costs.getMemoryBytes()};
   if (!isSweep) {
     mlir::FailureOr<std::vector<Fit>> fits =
-        planAll<Fit>(options, **inputs, tasks,
+        planAll<Fit>(options, *texts, **inputs, tasks,
                      [&](const PointPlanner &planner, const PointRequest &request,
                          const ProgressReport &progress) {
                        return findFit(planner, request, memory, progress);
@@ -275,7 +277,7 @@ static int run(Options &options) {
   }
   using Points = std::vector<SweepPoint>;
   mlir::FailureOr<std::vector<Points>> found =
-      planAll<Points>(options, **inputs, tasks,
+      planAll<Points>(options, *texts, **inputs, tasks,
                       [&](const PointPlanner &planner, const PointRequest &request,
                           const ProgressReport &progress) {
                         return sweep(planner, request, options.sweep, progress);

@@ -19,6 +19,9 @@ public:
   /// `path`: - is standard input. The error is about the file itself. Errors in the contents are
   /// printed at their position, and the returned error then only says so.
   static llvm::Expected<std::unique_ptr<ModuleFile>> read(const std::string &path);
+  /// The same for what was read from `path`.
+  static llvm::Expected<std::unique_ptr<ModuleFile>> parse(std::unique_ptr<llvm::MemoryBuffer> text,
+                                                           const std::string &path);
 
   mlir::ModuleOp get() { return *module; }
 
