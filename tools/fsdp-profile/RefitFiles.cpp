@@ -47,6 +47,14 @@ static void printErrors(const MeasuredErrors &before, const MeasuredErrors &afte
   table.print(os);
 }
 
+/// Of the step, and of all computation and waits.
+static double getAbsoluteErrorNs(const MeasuredErrors &errors) {
+  double sumNs = 0;
+  for (const TimePair *pair : {&errors.step, &errors.computation, &errors.waits})
+    sumNs += std::abs(pair->predictedNs - pair->getMeasuredNs());
+  return sumNs;
+}
+
 /// The source of refitted figures. A second refit takes the first one's place.
 static std::string describeSource(llvm::StringRef source, const MeasuredRun &measured) {
   constexpr llvm::StringLiteral kRefitted = "; refitted: ";
@@ -108,5 +116,9 @@ llvm::Error fsdp::profile::refitFiles(const RefitPaths &paths, llvm::raw_ostream
       }))
     return error;
   printErrors(result->before, result->after, os);
+  if (getAbsoluteErrorNs(result->after) > getAbsoluteErrorNs(result->before))
+    llvm::errs()
+        << "fsdp-profile: warning: the predictions of this run are further off than before: "
+           "it was disturbed, or its costs vary with what lies beside them\n";
   return llvm::Error::success();
 }

@@ -26,10 +26,12 @@ static std::vector<SizedDuration>
 summarizeSizes(const std::map<int64_t, std::vector<Undisturbed>> &runs) {
   std::vector<SizedDuration> result;
   for (const auto &[bytes, ofSize] : runs) {
-    const bool isAlone = llvm::any_of(ofSize, [](const Undisturbed &run) { return run.isAlone(); });
+    const auto numAlone = static_cast<size_t>(
+        llvm::count_if(ofSize, [](const Undisturbed &run) { return run.isAlone(); }));
+    const bool onlyAlone = explain::areAloneEnough(numAlone, ofSize.size());
     std::vector<double> durationsNs;
     for (const Undisturbed &run : ofSize)
-      if (isAlone ? run.isAlone() : run.isKnown())
+      if (onlyAlone ? run.isAlone() : run.isKnown())
         durationsNs.push_back(run.ns);
     if (!durationsNs.empty())
       result.push_back(cost::summarize(durationsNs, bytes));

@@ -4,7 +4,7 @@
 
 #include "RefitCurve.h"
 #include "SampledProfile.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace fsdp;
 using namespace fsdp::profile;
@@ -31,16 +31,24 @@ static std::vector<std::string> collectKeys(const PlannedStep &step, const fsdp_
 static RankSamples collectSamples(const PlannedStep &step, llvm::ArrayRef<EntryRun> runs) {
   const fsdp_plan plan = step.getPlan();
   const std::vector<std::string> keys = collectKeys(step, plan);
-  llvm::StringSet<> aloneKeys;
-  for (const EntryRun &run : runs)
-    if (run.duration.isAlone())
-      aloneKeys.insert(keys[run.entry]);
+  struct Counts {
+    size_t numAlone = 0, numAll = 0;
+  };
+  llvm::StringMap<Counts> countsOf; // by key
+  for (const EntryRun &run : runs) {
+    Counts &counts = countsOf[keys[run.entry]];
+    counts.numAlone += run.duration.isAlone();
+    ++counts.numAll;
+  }
+  auto onlyAlone = [&](const std::string &key) {
+    const Counts counts = countsOf.lookup(key);
+    return explain::areAloneEnough(counts.numAlone, counts.numAll);
+  };
   RankSamples samples;
   samples.durationsNs.resize(plan.num_entries);
   samples.temporaryBytes.resize(plan.num_entries);
   for (const auto &[entry, duration] : runs)
-    if (!keys[entry].empty() &&
-        (aloneKeys.contains(keys[entry]) ? duration.isAlone() : duration.isKnown()))
+    if (!keys[entry].empty() && (onlyAlone(keys[entry]) ? duration.isAlone() : duration.isKnown()))
       samples.durationsNs[entry].push_back(duration.ns);
   return samples;
 }

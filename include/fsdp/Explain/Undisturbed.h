@@ -11,6 +11,7 @@
 #include "fsdp/Schedule/Contention.h"
 #include "fsdp/Schedule/Simulate.h"
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -35,6 +36,13 @@ struct Undisturbed {
   /// divides a core in another way than the simulation.
   bool isKnown() const { return ns > 0 && 2 * ns >= measuredNs; }
 };
+
+/// Whether the executions of some work that ran alone stand for all of them. If they are few, they
+/// are exceptions: what computation waits for without anything beside it may be what an
+/// interruption has made late.
+inline bool areAloneEnough(size_t numAlone, size_t numAll) {
+  return numAlone > 0 && 5 * numAlone >= numAll;
+}
 
 struct UndisturbedStep {
   std::vector<Undisturbed> operations, collectives; // as given
