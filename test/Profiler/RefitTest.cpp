@@ -270,6 +270,8 @@ TEST(Refit, PrefersUndisturbedExecutions) {
   const Undisturbed alone{100, 100, 0}, known{500, 300, 400}, unknown{500, 200, 500};
   EXPECT_EQ(durationAfter({alone, known, known, unknown}), 100);
   EXPECT_EQ(durationAfter({known, unknown, unknown}), 300);
+  // One in six is an exception.
+  EXPECT_EQ(durationAfter({{5000, 5000, 0}, known, known, known, known, known}), 300);
   EXPECT_EQ(durationAfter({unknown}), profile.calls.front().medianNs);
   EXPECT_EQ(durationAfter({Undisturbed()}), profile.calls.front().medianNs);
 }
@@ -284,6 +286,21 @@ TEST(Refit, ScalesOtherSizes) {
     points.emplace_back(point.size, point.medianNs);
   EXPECT_THAT(points, ElementsAre(std::pair(1, 20.), std::pair(4, 30.), std::pair(16, 50.),
                                   std::pair(64, 120.), std::pair(1024, 300.)));
+}
+
+// A few executions alone are exceptions.
+TEST(Refit, LeavesOutInterruptions) {
+  using cost::CollectiveKind;
+  const cost::Network before = llvm::cantFail(cost::loadNetwork("dgx-h100"));
+  const SizedCollective gather{CollectiveKind::AllGather, 8, 1, 1 << 20};
+  const Undisturbed known{5000, 3000, 4000}, interrupted{90'000, 90'000, 0};
+  auto durationAfter = [&](size_t numKnown, size_t numInterrupted) {
+    std::vector<CollectiveRun> runs(numKnown, {gather, known});
+    runs.insert(runs.end(), numInterrupted, {gather, interrupted});
+    return refitNetwork(before, runs).getCost(gather.kind, gather.ranks).durationNs(gather.bytes);
+  };
+  EXPECT_NEAR(durationAfter(9, 1), 3000, kRounding * 3000);
+  EXPECT_NEAR(durationAfter(4, 1), 90'000, kRounding * 90'000);
 }
 
 // The levels of a network tell the cost of ranks with a stride; neighbours get a curve.

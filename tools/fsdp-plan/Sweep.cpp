@@ -24,6 +24,16 @@ static std::optional<int64_t> findMicrobatches(const PointPlanner &planner, Mesh
   return globalBatch / items;
 }
 
+static std::string explainRefused(const PointPlanner &planner, MeshSize mesh, int64_t globalBatch) {
+  const int64_t items = std::max<int64_t>(1, planner.getItems() * mesh.getRanks());
+  const int64_t below = globalBatch / items * items;
+  return planner.getModel() + " on " + formatCount(mesh.getRanks()) + " ranks: a global batch of " +
+         formatCount(globalBatch) + ' ' + planner.getItem() + " is no multiple of " +
+         formatCount(mesh.getRanks()) + " x " + formatCount(planner.getItems()) +
+         "; the nearest are " + (below > 0 ? formatCount(below) + " and " : "") +
+         formatCount(below + items);
+}
+
 std::vector<PointRequest> fsdp::plan_tool::listRequests(const PointPlanner &planner,
                                                         const SweepOptions &options,
                                                         std::vector<std::string> &refused) {
@@ -33,10 +43,9 @@ std::vector<PointRequest> fsdp::plan_tool::listRequests(const PointPlanner &plan
     if (options.globalBatch > 0) {
       std::optional<int64_t> found = findMicrobatches(planner, mesh, options.globalBatch);
       if (!found) {
-        refused.push_back(planner.getModel() + " on " + formatCount(mesh.getRanks()) +
-                          " ranks: a global batch of " + formatCount(options.globalBatch) + ' ' +
-                          planner.getItem() + " is no multiple of " + formatCount(mesh.getRanks()) +
-                          " x " + formatCount(planner.getItems()));
+        std::string line = explainRefused(planner, mesh, options.globalBatch);
+        if (!llvm::is_contained(refused, line)) // meshes of as many ranks have the same reason
+          refused.push_back(std::move(line));
         continue;
       }
       microbatches = {*found};

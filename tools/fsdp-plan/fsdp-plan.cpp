@@ -247,9 +247,9 @@ static int run(Options &options) {
                                options.reservedBytes >= 0 ? options.reservedBytes
                                                           : costs.getReservedBytes()};
   if (!isSweep && memory.getCapBytes() <= 0)
-    return fail("--fits: of " + explain::formatBytes(memory.bytes) + " are " +
-                explain::formatBytes(memory.reservedBytes) +
-                " reserved for the driver and libraries (--reserve)");
+    return fail("--fits is " + explain::formatBytes(memory.bytes) +
+                ", but driver and libraries alone need " +
+                explain::formatBytes(memory.reservedBytes) + " (--reserve)");
   options.sweep.deviceBytes = std::max<int64_t>(0, memory.getCapBytes());
 
   std::vector<Task> tasks;

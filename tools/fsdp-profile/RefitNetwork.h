@@ -15,9 +15,10 @@ struct CollectiveRun {
 };
 
 /// The network with measured durations of the collectives that have run: the medians, by size. For
-/// a size that has run with nothing beside it, only these executions count; for others, those whose
-/// undisturbed duration is known. Other sizes are scaled (RefitCurve.h). All else stays, also the
-/// costs of ranks with a stride where the network has levels, as it measures consecutive ranks.
+/// a size that has run with nothing beside it often enough, only these executions count; for
+/// others, those whose undisturbed duration is known. Other sizes are scaled (RefitCurve.h). All
+/// else stays, also the costs of ranks with a stride where the network has levels, as it measures
+/// consecutive ranks.
 cost::Network refitNetwork(cost::Network network, llvm::ArrayRef<CollectiveRun> runs);
 
 } // namespace fsdp::profile
