@@ -57,8 +57,10 @@ RecomputePredictor::predict(const RecomputeCandidate &candidate) const {
   double computeNs = -found->step.exposedCopyNs;
   for (const schedule::Operation &operation : found->step.problem.operations)
     computeNs += operation.durationNs;
+  schedule::Problem problem = std::move(found->step.problem);
+  problem.memoryCapBytes = search.getArenaCapBytes(*module); // the last resort has a smaller one
   return RecomputePrediction{candidate, found->makespanNs, computeNs, found->boundNs,
-                             std::move(found->step.problem)};
+                             std::move(problem)};
 }
 
 double RecomputePrediction::estimateNs(ArrayRef<RecomputeStep> more) const {

@@ -13,7 +13,8 @@ namespace fsdp {
 /// Prediction of a candidate's scheduled step.
 struct RecomputePrediction {
   RecomputeCandidate candidate;
-  double makespanNs, computeNs, boundNs;
+  double makespanNs, computeNs;
+  double boundNs;            // 0: unknown, as nothing was searched for
   schedule::Problem problem; // with the cap of the arena
 
   /// An estimate of the least step time after `more` steps, in nanoseconds: the bound of the

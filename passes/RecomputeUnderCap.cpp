@@ -116,8 +116,9 @@ std::optional<Prediction> CandidateSearch::predictWithRoom(const Candidate &firs
   constexpr double kFarFromBound = 1.05;
   std::optional<Prediction> best = predictor.predict(first);
   for (size_t more : {0, 1, 2, 4}) {
-    const bool isNear = best && best->makespanNs <= kFarFromBound * best->boundNs;
-    if (isNear || count + more > ladder.size())
+    const bool isFar =
+        !best || (best->boundNs > 0 && best->makespanNs > kFarFromBound * best->boundNs);
+    if (!isFar || count + more > ladder.size())
       break;
     std::optional<Prediction> found = predictor.predict(climb(ladder, count + more));
     if (found && (!best || found->makespanNs < best->makespanNs))

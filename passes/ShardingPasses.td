@@ -251,10 +251,17 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
 
     Bisection finds the fewest steps whose least peak fits; then earlier steps that are not needed to
     fit are undone. Where `cheap` in all blocks fits, it is taken unless the steps found are more than
-    0.5 % faster, or unless `selected` in half of the blocks or in all is more than 1 % faster, which is
-    tried where more than 1 % of the step is exposed communication. If the schedule does not fit because
-    of holes in the arena, it is tried without undoing steps, then with half of the remaining steps,
-    then with all of them. Where nothing fits, the choice with the least peak is taken, so that the
+    0.5 % faster. If the schedule does not fit because of holes in the arena, or takes over 5 % longer
+    than its bound, it is tried without undoing steps, then with one, two and four more; if none of these
+    fits, with half of the remaining steps, then with all of them.
+
+    If the step then takes over 1 % longer than its computation, more steps may be worth their time: they
+    free memory in which more parameters stay gathered, and their time may hide collectives. For a number
+    of further steps, the linear program of the lower bound, with their time in the backwards and their
+    bytes added to the cap, estimates the step. The number with the least estimate is scheduled, and
+    taken if it is 1 % faster.
+
+    Where nothing fits, the choice with the least peak is taken, so that the
     scheduler's error names that peak. On one rank, and without a cap on devices of unknown memory, this
     pass is `fsdp-recompute`.
 

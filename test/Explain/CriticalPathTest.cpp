@@ -1,11 +1,9 @@
 //===- CriticalPathTest.cpp - What bounds a step --------------------------===//
 
-#include "../Schedule/RandomProblem.h"
+#include "RandomCases.h"
 #include "TwoLayers.h"
 
 #include "fsdp/Explain/CriticalPath.h"
-
-#include <gtest/gtest.h>
 
 #include <set>
 
@@ -15,11 +13,6 @@ using namespace fsdp::schedule;
 
 namespace {
 
-struct Case {
-  Problem problem;
-  Plan plan;
-};
-
 /// A step with decisions by chance. Every second one is on GPUs, every third one has no contention.
 std::optional<Case> makeCase(uint64_t seed) {
   Problem problem = makeRandomProblem(seed);
@@ -27,10 +20,7 @@ std::optional<Case> makeCase(uint64_t seed) {
   if (seed % 3 == 0)
     problem.contention = {};
   Random random(seed);
-  ListScheduleResult found = listSchedule(problem, makeRandomDecisions(problem, random));
-  if (!found.plan)
-    return std::nullopt;
-  return Case{problem, *found.plan};
+  return planByChance(problem, random);
 }
 
 std::vector<PathSegment> find(const Case &test) {
@@ -92,31 +82,26 @@ TEST(CriticalPath, FollowsABusyLane) {
 }
 
 TEST(CriticalPath, CoversTheWholeStep) {
-  unsigned cases = 0, slowed = 0;
+  unsigned slowed = 0;
   std::set<PathKind> kinds;
   std::set<PathCause> causes;
-  for (uint64_t seed = 0; seed < kNumCases && !testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE(seed);
-    std::optional<Case> test = makeCase(seed);
-    if (!test)
-      continue;
-    ++cases;
-    std::vector<PathSegment> path = find(*test);
-    expectWhole(path, simulate(test->problem, test->plan).makespanNs);
+  const unsigned numCases = forEachSeed(kNumCases, 1, makeCase, [&](const Case &test) {
+    std::vector<PathSegment> path = find(test);
+    expectWhole(path, simulate(test.problem, test.plan).makespanNs);
     for (const PathSegment &segment : path) {
       kinds.insert(segment.kind);
       causes.insert(segment.cause);
-      if (test->problem.contention == Contention{}) {
+      if (test.problem.contention == Contention{}) {
         EXPECT_EQ(segment.slowdownNs, 0);
       }
       slowed += segment.slowdownNs > 0;
-      if (segment.kind == PathKind::Computation && test->plan.chunked.empty()) {
+      if (segment.kind == PathKind::Computation && test.plan.chunked.empty()) {
         EXPECT_NEAR(getLength(segment) - segment.slowdownNs,
-                    test->problem.operations[segment.index].durationNs, 1e-6);
+                    test.problem.operations[segment.index].durationNs, 1e-6);
       }
     }
-  }
-  EXPECT_GT(cases, kNumCases / 2);
+  });
+  EXPECT_GT(numCases, kNumCases / 2);
   EXPECT_GT(slowed, kNumCases);
   EXPECT_EQ(kinds.size(), 4u) << "computation and all collectives";
   EXPECT_EQ(causes.size(), 4u);
@@ -125,18 +110,14 @@ TEST(CriticalPath, CoversTheWholeStep) {
 /// Without contention, the step becomes longer by at least as much as work on its path.
 TEST(CriticalPath, BoundsTheStep) {
   unsigned operations = 0, gathers = 0, reductions = 0, across = 0;
-  for (uint64_t seed = 0; seed < kNumCases && !testing::Test::HasFailure(); seed += 3) {
-    SCOPED_TRACE(seed);
-    std::optional<Case> test = makeCase(seed);
-    if (!test)
-      continue;
-    const double makespanNs = simulate(test->problem, test->plan).makespanNs;
+  forEachSeed(kNumCases, 3, makeCase, [&](const Case &test) {
+    const double makespanNs = simulate(test.problem, test.plan).makespanNs;
     const double moreNs = makespanNs / 7;
     auto expectLonger = [&](const Problem &problem, double byNs) {
-      EXPECT_GE(simulate(problem, test->plan).makespanNs, (makespanNs + byNs) * (1 - 1e-9));
+      EXPECT_GE(simulate(problem, test.plan).makespanNs, (makespanNs + byNs) * (1 - 1e-9));
     };
-    std::vector<PathSegment> path = find(*test);
-    Problem problem = test->problem;
+    std::vector<PathSegment> path = find(test);
+    Problem problem = test.problem;
     double byNs = 0;
     for (const PathSegment &segment : path)
       if (segment.kind == PathKind::Computation) {
@@ -146,7 +127,7 @@ TEST(CriticalPath, BoundsTheStep) {
       }
     expectLonger(problem, byNs);
     // All collectives of one kind take longer, so those on the path do.
-    problem = test->problem;
+    problem = test.problem;
     for (Mesh &mesh : problem.meshes)
       mesh.reduceCost = mesh.reduceCost.plus(moreNs, 0);
     const auto ofKind = [&](PathKind kind) {
@@ -154,13 +135,13 @@ TEST(CriticalPath, BoundsTheStep) {
     };
     reductions += ofKind(PathKind::Reduction);
     expectLonger(problem, moreNs * double(ofKind(PathKind::Reduction)));
-    problem = test->problem;
+    problem = test.problem;
     for (Mesh &mesh : problem.meshes)
       if (mesh.acrossCost)
         mesh.acrossCost = mesh.acrossCost->plus(moreNs, 0);
     across += ofKind(PathKind::AllReduce);
     expectLonger(problem, moreNs * double(ofKind(PathKind::AllReduce)));
-    problem = test->problem;
+    problem = test.problem;
     for (Mesh &mesh : problem.meshes) {
       mesh.gatherCost = mesh.gatherCost.plus(moreNs, 0);
       if (mesh.copyEngineCost)
@@ -171,7 +152,7 @@ TEST(CriticalPath, BoundsTheStep) {
         group.chunk->gatherCost = group.chunk->gatherCost.plus(moreNs, 0);
     gathers += ofKind(PathKind::Gather);
     expectLonger(problem, moreNs * double(ofKind(PathKind::Gather)));
-  }
+  });
   EXPECT_GT(operations, 1000u);
   EXPECT_GT(gathers, 1000u);
   EXPECT_GT(reductions, 1000u);

@@ -1,47 +1,38 @@
 //===- RandomPlansTest.cpp - Views and reasons hold of plans by chance ----===//
 
-#include "../Schedule/RandomProblem.h"
+#include "RandomCases.h"
 
 #include "fsdp/Explain/Explanation.h"
 #include "fsdp/Explain/ScheduleDiff.h"
 #include "fsdp/Explain/StepDifference.h"
 
-#include <gtest/gtest.h>
-
 using namespace fsdp::explain;
+using namespace fsdp::explain::test;
 using namespace fsdp::schedule;
 
 namespace {
 
-struct Case {
-  Problem problem;
-  Plan plan;
-};
-
 /// A step under a cap between the least and half as much again, with decisions by chance.
 std::optional<Case> makeCase(uint64_t seed) {
-  Case result;
-  result.problem = makeRandomProblem(seed);
+  Problem problem = makeRandomProblem(seed);
   Random random(seed);
   double factor = random.real(1, 1.5);
-  result.problem.memoryCapBytes = int64_t(factor * double(result.problem.minimumPeak().bytes)) + 1;
+  problem.memoryCapBytes = int64_t(factor * double(problem.minimumPeak().bytes)) + 1;
   // Chunks of scheduled steps are operations, and bytes of these.
-  for (Group &group : result.problem.groups)
+  for (Group &group : problem.groups)
     if (group.chunk)
       group.chunk = Chunk{.ranks = 2, .gatherCost = group.chunk->gatherCost};
-  ListScheduleResult found =
-      listSchedule(result.problem, makeRandomDecisions(result.problem, random));
-  if (!found.plan)
+  std::optional<Case> result = planByChance(problem, random);
+  if (!result)
     return std::nullopt;
-  result.plan = *found.plan;
   // As written by hand: later than need be.
-  for (size_t i = result.plan.gathers.size(); i-- > 0;) {
+  for (size_t i = result->plan.gathers.size(); i-- > 0;) {
     if (!random.chance(0.3))
       continue;
-    Plan later = result.plan;
+    Plan later = result->plan;
     ++later.gathers[i].launch;
-    if (!verify(result.problem, later))
-      result.plan = later;
+    if (!verify(problem, later))
+      result->plan = later;
   }
   return result;
 }
@@ -56,15 +47,9 @@ constexpr uint64_t kNumCases = 2000;
 
 /// Calls `check` with each case that fits, and expects enough of them.
 template <typename Check> void forEachCase(Check check) {
-  unsigned cases = 0;
-  for (uint64_t seed = 0; seed < kNumCases && !testing::Test::HasFailure(); ++seed) {
-    SCOPED_TRACE(seed);
-    if (std::optional<Case> test = makeCase(seed)) {
-      check(*test, makeView(*test));
-      ++cases;
-    }
-  }
-  EXPECT_GT(cases, kNumCases / 4);
+  const unsigned numCases =
+      forEachSeed(kNumCases, 1, makeCase, [&](const Case &test) { check(test, makeView(test)); });
+  EXPECT_GT(numCases, kNumCases / 4);
 }
 
 /// The plan with one collective launched elsewhere.
