@@ -12,7 +12,7 @@ using namespace fsdp;
 using namespace fsdp::explain;
 using namespace fsdp::plan_tool;
 
-std::pair<int64_t, std::string> fsdp::plan_tool::countItems(ModuleOp captured) {
+static std::pair<int64_t, std::string> countItems(ModuleOp captured) {
   for (auto step : captured.getOps<func::FuncOp>())
     for (auto input : step.getOps<InputOp>()) {
       auto type = dyn_cast<RankedTensorType>(input.getResult().getType());

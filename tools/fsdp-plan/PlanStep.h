@@ -18,10 +18,6 @@ struct PlanSettings {
   cost::CostOptions costs;    // those of the cost model
 };
 
-/// The items that a step consumes on one rank, and their name: tokens if the first input holds one
-/// integer per position of a sample, else samples.
-std::pair<int64_t, std::string> countItems(mlir::ModuleOp captured);
-
 /// A captured step. Diagnoses a module that is not in the phase captured, and all errors of points
 /// but steps that do not fit.
 class PointPlanner {
@@ -37,7 +33,9 @@ public:
   std::optional<PlannedStep> planFsdp2(const PointRequest &request) const;
 
   const std::string &getModel() const { return model; }
-  int64_t getItems() const { return items; } // of one microbatch of one rank
+  /// The items that a microbatch has on one rank, and their name: tokens if the first input holds
+  /// one integer per position of a sample, else samples.
+  int64_t getItems() const { return items; }
   const std::string &getItem() const { return item; }
 
 private:

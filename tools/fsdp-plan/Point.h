@@ -70,14 +70,11 @@ struct SweepPoint {
   std::string item;              // "tokens" or "samples"
   /// Time of the model's matrix products at the device's peak rate, without recomputation.
   double peakNs = 0;
-  /// True if no other point of this model on as many ranks is both faster per microbatch and
-  /// smaller.
+  /// True if no other point on as many ranks, of this model or of this global batch, is both faster
+  /// per item and smaller.
   bool isPareto = false;
 
   // The functions below need a step.
-  double getMicrobatchNs() const {
-    return step->stepNs / static_cast<double>(request.microbatches);
-  }
   double getItemsPerSec() const { return static_cast<double>(itemsPerStep) / (step->stepNs / 1e9); }
   double getItemsPerSecAndRank() const {
     return getItemsPerSec() / static_cast<double>(request.mesh.getRanks());

@@ -207,17 +207,17 @@ planAll(const Options &options, const InputTexts &texts, const Inputs &inputs,
 }
 
 static int printFits(const Options &options, llvm::ArrayRef<Fit> fits, const SweepHeader &header,
-                     const DeviceMemory &memory, const Writer &printRefused) {
+                     const DeviceMemory &memory, const Writer &printRemarks) {
   return write(
       {{options.json, [&](llvm::raw_ostream &os) { writeFitsJson(fits, header, memory, os); }}},
       [&](llvm::raw_ostream &os) {
         plan_tool::printFits(fits, memory, os);
-        printRefused(os);
+        printRemarks(os);
       });
 }
 
 static int printSweep(const Options &options, llvm::ArrayRef<SweepPoint> points,
-                      const SweepHeader &header, const Writer &printRefused) {
+                      const SweepHeader &header, const Writer &printRemarks) {
   return write({{options.json, [&](llvm::raw_ostream &os) { writeJson(points, header, os); }},
                 {options.csv, [&](llvm::raw_ostream &os) { writeCsv(points, os); }},
                 {options.html, [&](llvm::raw_ostream &os) { writePlanPage(points, header, os); }}},
@@ -225,7 +225,7 @@ static int printSweep(const Options &options, llvm::ArrayRef<SweepPoint> points,
                  printTable(points, os);
                  if (options.sweep.globalBatch > 0)
                    printFastest(points, os);
-                 printRefused(os);
+                 printRemarks(os);
                });
 }
 
@@ -259,9 +259,13 @@ static int run(Options &options) {
       tasks.push_back({input, std::move(request)});
   if (tasks.empty())
     return fail("--global-batch: " + llvm::join(refused, "; "));
-  auto printRefused = [&](llvm::raw_ostream &os) {
+  auto printRemarks = [&](llvm::raw_ostream &os) {
     for (const std::string &line : refused)
       os << line << '\n';
+    const std::vector<int64_t> &caps = options.sweep.capBytes;
+    if (memory.bytes > 0 && !caps.empty() && caps.back() > memory.getCapBytes())
+      os << "driver and libraries leave " << explain::formatBytes(memory.getCapBytes())
+         << " of the device's memory to a step\n";
   };
 
   const SweepHeader header = {options.settings.costs.device, costs.describeSources(),
@@ -273,7 +277,7 @@ static int run(Options &options) {
                          const ProgressReport &progress) {
                        return findFit(planner, request, memory, progress);
                      });
-    return failed(fits) ? 1 : printFits(options, *fits, header, memory, printRefused);
+    return failed(fits) ? 1 : printFits(options, *fits, header, memory, printRemarks);
   }
   using Points = std::vector<SweepPoint>;
   mlir::FailureOr<std::vector<Points>> found =
@@ -288,7 +292,7 @@ static int run(Options &options) {
   for (Points &ofRequest : *found)
     llvm::move(ofRequest, std::back_inserter(points));
   markPareto(points, options.sweep.globalBatch > 0);
-  return printSweep(options, points, header, printRefused);
+  return printSweep(options, points, header, printRemarks);
 }
 
 int main(int argc, char **argv) {

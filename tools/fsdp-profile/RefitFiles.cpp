@@ -117,8 +117,7 @@ llvm::Error fsdp::profile::refitFiles(const RefitPaths &paths, llvm::raw_ostream
     return error;
   printErrors(result->before, result->after, os);
   if (getAbsoluteErrorNs(result->after) > getAbsoluteErrorNs(result->before))
-    llvm::errs()
-        << "fsdp-profile: warning: the predictions of this run are further off than before: "
-           "it was disturbed, or its costs vary with what lies beside them\n";
+    llvm::errs() << "fsdp-profile: warning: the refitted costs predict this run worse than the "
+                    "given ones\n";
   return llvm::Error::success();
 }
