@@ -37,6 +37,10 @@ struct OptimizeSchedulePass
       return signalPassFailure();
     if (!*found)
       return;
+    if (offloadChunks && llvm::all_of((*found)->step.problem.groups,
+                                      [](const auto &group) { return group.chunks.empty(); }))
+      module.emitRemark("offload-chunks has no effect: no group may keep chunks, which needs a "
+                        "network that says how many ranks a host has, and several hosts");
     module->setAttr(
         FsdpDialect::getBoundAttrName(),
         Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>((*found)->boundNs)));
@@ -103,14 +107,18 @@ void OptimizeSchedulePass::report(const FoundSchedule &found) {
                       "keeps chunks over " + std::to_string(*group.getReshardRanks()) + " ranks",
                       reason.getValue().str()},
                      getArgument());
-  unsigned kept = llvm::count(found.plan.kept, 1), chunked = llvm::count(found.plan.chunked, 1);
+  unsigned kept = llvm::count(found.plan.kept, 1), chunked = 0, chunksOnHost = 0;
+  for (auto [use, number] : llvm::enumerate(found.plan.chunked)) {
+    chunked += number > 0;
+    chunksOnHost += number > 0 && found.step.problem.chunkOf(use, number).isOnHost;
+  }
   double ratio = found.boundNs > 0 ? found.makespanNs / found.boundNs : 0;
   auto jittered = found.jittered.value_or(schedule::JitteredMakespan());
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("schedule").category(getArgument()))
       << remark::metric("PredictedNs", found.makespanNs) << remark::metric("BoundNs", found.boundNs)
       << remark::metric("Ratio", ratio) << remark::metric("MeanNs", jittered.meanNs)
       << remark::metric("Percentile95Ns", jittered.percentile95Ns) << remark::metric("Kept", kept)
-      << remark::metric("Chunked", chunked)
+      << remark::metric("Chunked", chunked) << remark::metric("ChunksOnHost", chunksOnHost)
       << remark::metric("Gathers", found.plan.kept.size() - kept)
       << remark::metric("GatherLaunches", found.plan.gathers.size())
       << remark::metric("Reductions", found.step.reductions.size())

@@ -56,6 +56,8 @@ defvar searchOptions = [
   Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
   Option<"maxBucketSize", "max-bucket-size", "std::string", "\"0\"",
          "Upper limit on the bytes of one launch of several collectives, as 1GiB; 0: no limit">,
+  Option<"offloadChunks", "offload-chunks", "bool", "false",
+         "Chunks that neighbours keep may wait on the host">,
   Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
   Option<"budget", "budget", "int64_t", "3000",
          "Number of simulations of a search; if its plan takes over 1 % longer than the bound, a second "

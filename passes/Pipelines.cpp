@@ -15,8 +15,14 @@ void fsdp::addRecompute(OpPassManager &manager, RecomputeOptions options) {
 }
 
 static SearchFlags getSearchFlags(const PipelineOptions &options) {
-  return {options.schedule, options.memoryCap, options.buckets,        options.maxBucketSize,
-          options.seed,     options.budget,    getCostOptions(options)};
+  return {options.schedule,
+          options.memoryCap,
+          options.buckets,
+          options.maxBucketSize,
+          options.seed,
+          options.budget,
+          options.offloadChunks == OffloadPolicy::Auto,
+          getCostOptions(options)};
 }
 
 static void addRecomputation(OpPassManager &manager, const PipelineOptions &options,
@@ -144,6 +150,13 @@ std::optional<std::string> fsdp::explainUnusedOffload(OffloadPolicy policy, Sche
   return std::nullopt;
 }
 
+std::optional<std::string> fsdp::explainUnusedChunks(OffloadPolicy policy, ScheduleChoice schedule,
+                                                     bool hasCap) {
+  if (policy == OffloadPolicy::Auto && schedule != ScheduleChoice::Auto)
+    return "auto is for schedule auto, but the schedule is " + nameChoice(schedule).str();
+  return explainUnusedOffload(policy, schedule, hasCap);
+}
+
 /// Reports an error if an option is given that has no effect.
 static LogicalResult checkOptions(const PipelineOptions &options,
                                   function_ref<LogicalResult(const Twine &)> emitError) {
@@ -153,6 +166,9 @@ static LogicalResult checkOptions(const PipelineOptions &options,
     if (std::optional<std::string> why =
             explainUnusedOffload(policy, o.schedule, o.memoryCap != "0"))
       return emitError(flag + *why);
+  if (std::optional<std::string> why =
+          explainUnusedChunks(o.offloadChunks, o.schedule, o.memoryCap != "0"))
+    return emitError("offload-chunks " + *why);
   if (std::optional<std::string> why = explainUnusedTransport(o.transport, o.schedule))
     return emitError("transport " + *why);
   if (o.fusion.hasValue() && o.upTo == ModulePhase::Sharded)

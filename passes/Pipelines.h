@@ -96,6 +96,13 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
           clEnumValN(OffloadPolicy::None, "none", "only those for which the YAML file asks"),
           clEnumValN(OffloadPolicy::Auto, "auto", "as many as a search under a memory cap decides"),
           clEnumValN(OffloadPolicy::All, "all", "all but those that the YAML file excludes"))};
+  Option<OffloadPolicy> offloadChunks{
+      *this, "offload-chunks", llvm::cl::init(OffloadPolicy::None),
+      llvm::cl::desc("Chunks, which the ranks of a host keep of a group between forward and "
+                     "backward, in host memory; results are bitwise the same"),
+      llvm::cl::values(
+          clEnumValN(OffloadPolicy::None, "none", "none"),
+          clEnumValN(OffloadPolicy::Auto, "auto", "those for which a search decides this"))};
   Option<FusionChoice> fusion{
       *this, "fusion", llvm::cl::init(FusionChoice::Auto),
       llvm::cl::desc("Operators that become generated kernels"),
@@ -175,6 +182,10 @@ std::optional<std::string> explainUnusedTransport(Transport transport, ScheduleC
 /// effect; none if it has one.
 std::optional<std::string> explainUnusedOffload(OffloadPolicy policy, ScheduleChoice schedule,
                                                 bool hasCap);
+
+/// The reason why `--offload-chunks auto` has no effect; none if it has one.
+std::optional<std::string> explainUnusedChunks(OffloadPolicy policy, ScheduleChoice schedule,
+                                               bool hasCap);
 
 /// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);

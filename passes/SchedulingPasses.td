@@ -57,7 +57,8 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     - which of these groups leave chunks that the ranks of a host keep together (`fsdp.chunk`), from
       which the next use is gathered. The group then records the number of ranks (`auto to 8`) and the
       reason. Chunks are a choice if the network has a level of hosts whose ranks properly divide the
-      axis;
+      axis. With `offload-chunks` they may wait on the host instead: they are stored behind the use
+      that leaves them (`fsdp.store.start`), and the gather fetches them;
     - before which operation each gather and each reduction starts, and where the wait of each reduction
       is. Memory for a collective is reserved from its start to its wait, so the schedule is safe for
       any timing;
@@ -78,7 +79,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
 
     Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no schedule
     is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Chunked`,
-    `Gathers`, `GatherLaunches`, `Reductions`, `ReductionLaunches`, `PeakLiveBytes`.
+    `ChunksOnHost`, `Gathers`, `GatherLaunches`, `Reductions`, `ReductionLaunches`, `PeakLiveBytes`.
 
     Why: hooks know neither the rest of the step nor how much memory there is; a compiler knows both.
   }];

@@ -41,6 +41,7 @@ template <typename Options> Options toOptions(const SearchFlags &flags) {
   options.seed = flags.seed;
   options.budget = flags.budget;
   options.maxBucketSize = flags.maxBucketSize;
+  options.offloadChunks = flags.offloadChunks;
   setCostOptions(flags.costs, options);
   return options;
 }
@@ -61,6 +62,7 @@ protected:
             this->maxBucketSize,
             this->seed,
             this->budget,
+            this->offloadChunks,
             {this->device, this->profile, this->network, this->computeJitter, this->networkJitter}};
   }
 };

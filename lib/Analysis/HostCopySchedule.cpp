@@ -2,14 +2,18 @@
 
 #include "HostCopySchedule.h"
 
+#include "fsdp/Analysis/HostPlaces.h"
+
 #include <algorithm>
 #include <numeric>
 
 using namespace mlir;
 using namespace fsdp;
 
-/// The bytes of all parts of a fetch.
+/// The bytes of all parts of a fetch, or of a chunk.
 static int64_t getFetchedBytes(const ScheduledHostCopy &copy, const StepMemory &memory) {
+  if (copy.isOfChunk())
+    return getStoredBytes(cast<StoreStartOp>(copy.store), memory.groups);
   int64_t bytes = 0;
   for (size_t range : memory.ranges.lookup(copy.fetch))
     bytes += memory.ranges.getRanges()[range].bytes;
@@ -19,6 +23,8 @@ static int64_t getFetchedBytes(const ScheduledHostCopy &copy, const StepMemory &
 /// The duration one way. Each part is a copy of its own.
 static double getCopyNs(const ScheduledHostCopy &copy, const StepMemory &memory,
                         const cost::CostModel &costs) {
+  if (copy.isOfChunk())
+    return costs.getHostCopyCost(getFetchedBytes(copy, memory)).durationNs;
   double durationNs = 0;
   for (size_t range : memory.ranges.lookup(copy.fetch))
     durationNs += costs.getHostCopyCost(memory.ranges.getRanges()[range].bytes).durationNs;
@@ -39,6 +45,8 @@ void fsdp::addHostRanges(ScheduleProblem &step, const StepMemory &memory) {
     return isFetched(memory.ranges.getRanges()[range.range]) || own.contains(range.range);
   });
   for (const ScheduledHostCopy &copy : step.hostCopies) {
+    if (copy.isOfChunk())
+      continue; // the chunk has a range of its own
     if (copy.storedRange)
       step.ranges.push_back(
           {copy.madeAt, std::max(copy.lastStoredReader, copy.storeWaited - 1), *copy.storedRange});
@@ -93,7 +101,15 @@ private:
     });
     return order;
   }
+  /// The copies of values in the order in which they are stored, with chunks among them.
+  struct Store {
+    uint32_t launch;
+    std::optional<size_t> copy; // nullopt: of a chunk
+    uint32_t use;               // that leaves the chunk
+  };
+  std::vector<Store> sortStores() const;
   void spreadStores();
+  void storeChunk(uint32_t use, double endNs);
   void spreadFetches();
   void spreadState(ScheduledHostCopy &copy, CopyBounds bound);
 
@@ -109,13 +125,46 @@ private:
 
 } // namespace
 
+/// The chunk that waits on the host, if the group has one.
+static const schedule::Chunk *findChunkOnHost(const schedule::Group &group) {
+  auto found = llvm::find_if(group.chunks, [](const schedule::Chunk &c) { return c.isOnHost; });
+  return found == group.chunks.end() ? nullptr : &*found;
+}
+
+std::vector<Spreader::Store> Spreader::sortStores() const {
+  std::vector<Store> stores;
+  for (auto [index, copy] : llvm::enumerate(step.hostCopies))
+    if (!copy.update)
+      stores.push_back({copy.storeLaunch, index, 0});
+  const std::vector<int32_t> nextUses = step.problem.nextUses();
+  for (auto [index, use] : llvm::enumerate(step.problem.uses))
+    if (nextUses[index] >= 0 && findChunkOnHost(step.problem.groups[use.group]))
+      stores.push_back({use.last + 1, std::nullopt, static_cast<uint32_t>(index)});
+  std::ranges::stable_sort(stores, {}, &Store::launch);
+  return stores;
+}
+
+void Spreader::storeChunk(uint32_t index, double endNs) {
+  schedule::Use &use = step.problem.uses[index];
+  use.storedBy = use.last;
+  while (use.storedBy + 1 < operations.size() && startNs[use.storedBy + 1] < endNs)
+    ++use.storedBy;
+}
+
 /// Each store is waited for when it is done. The link runs the stores one after another.
 void Spreader::spreadStores() {
   double linkNs = 0;
-  for (size_t index :
-       sortValues([](const auto &a, const auto &b) { return a.storeLaunch < b.storeLaunch; })) {
+  for (const Store &store : sortStores()) {
+    linkNs = std::max(linkNs, startNs[store.launch]);
+    if (!store.copy) {
+      const schedule::Use &use = step.problem.uses[store.use];
+      const int64_t bytes = findChunkOnHost(step.problem.groups[use.group])->bytes;
+      storeChunk(store.use, linkNs += costs.getHostCopyCost(bytes).durationNs);
+      continue;
+    }
+    const size_t index = *store.copy;
     ScheduledHostCopy &copy = step.hostCopies[index];
-    linkNs = std::max(linkNs, startNs[copy.storeLaunch]) + getCopyNs(copy, memory, costs);
+    linkNs += getCopyNs(copy, memory, costs);
     const int64_t bytes = copy.storedRange ? memory.ranges.getRanges()[*copy.storedRange].bytes : 0;
     while (copy.storeWaited < bounds[index].latestStore && startNs[copy.storeWaited] < linkNs &&
            (copy.storeWaited <= copy.lastStoredReader || take(copy.storeWaited, bytes)))
@@ -154,7 +203,7 @@ void Spreader::spreadState(ScheduledHostCopy &copy, CopyBounds bound) {
 void fsdp::spreadHostCopies(ScheduleProblem &step, ArrayRef<CopyBounds> bounds,
                             const StepMemory &memory, const cost::CostModel &costs,
                             ProblemBuilder &builder) {
-  if (step.hostCopies.empty())
+  if (step.hostCopies.empty() && !llvm::any_of(step.problem.groups, findChunkOnHost))
     return;
   int64_t limitBytes = INT64_MAX;
   if (step.problem.memoryCapBytes)
@@ -187,6 +236,8 @@ std::vector<HostCopyEvent> fsdp::getEvents(ArrayRef<ScheduledHostCopy> copies) {
   for (auto [index, copy] : llvm::enumerate(copies)) {
     events.push_back({copy.storeLaunch, HostCopyEventKind::StoreStart, index});
     events.push_back({copy.storeWaited, HostCopyEventKind::StoreWait, index});
+    if (copy.isOfChunk())
+      continue;
     events.push_back({copy.fetchLaunch, HostCopyEventKind::FetchStart, index});
     events.push_back({copy.fetchWaited, HostCopyEventKind::FetchWait, index});
   }
@@ -245,7 +296,7 @@ void fsdp::chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
   step.hostCopyWaits = findWaits(step.hostCopies, step.problem.operations);
   std::vector<schedule::Operation> &operations = step.problem.operations;
   for (const HostCopyWait &wait : step.hostCopyWaits) {
-    operations[std::min<size_t>(wait.position, operations.size() - 1)].durationNs += wait.ns;
+    operations[step.findOperation(wait)].durationNs += wait.ns;
     step.hostCopies[wait.copy].exposedNs += wait.ns;
     step.exposedCopyNs += wait.ns;
   }

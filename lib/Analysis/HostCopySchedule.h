@@ -21,8 +21,9 @@ struct CopyBounds {
 
 /// Starts fetches early enough, and waits for stores late enough, for computation to hide them, as
 /// far as every operation in between has room under the problem's cap and the least peak of any
-/// plan stays within it. The rest of the problem must be complete, with copies where they need the
-/// least memory.
+/// plan stays within it. Also finds out when chunks are on the host (Use::storedBy), if all that
+/// may be there are stored. The rest of the problem must be complete, with copies where they need
+/// the least memory.
 void spreadHostCopies(ScheduleProblem &step, llvm::ArrayRef<CopyBounds> bounds,
                       const StepMemory &memory, const cost::CostModel &costs,
                       ProblemBuilder &builder);

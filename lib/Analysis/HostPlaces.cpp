@@ -10,7 +10,8 @@ using namespace fsdp;
 
 int64_t fsdp::getStoredBytes(StoreStartOp store, const GroupTable &groups) {
   if (auto shard = dyn_cast<ShardType>(store.getValue().getType()))
-    return groups.lookup(shard).getGradientBytes(shard.getElementType());
+    return shard.getRanks() != 0 ? groups.lookup(shard).getChunkBytes()
+                                 : groups.lookup(shard).getGradientBytes(shard.getElementType());
   return getStorageBytes(cast<RankedTensorType>(store.getValue().getType()));
 }
 
@@ -20,7 +21,7 @@ SmallVector<StoredValue> fsdp::collectStoredValues(Block &body, const GroupTable
   for (auto [position, op] : llvm::enumerate(body)) {
     auto at = static_cast<int64_t>(position);
     auto inStep = dyn_cast<StepOpInterface>(op);
-    if (!inStep || op.getNumOperands() == 0)
+    if (!inStep || op.getNumOperands() == 0 || inStep.getRole() == StepRole::Reshard)
       continue;
     auto known = indexOf.find(op.getOperand(0));
     size_t index = stored.size();
@@ -31,7 +32,7 @@ SmallVector<StoredValue> fsdp::collectStoredValues(Block &body, const GroupTable
     else
       continue;
     stored[index].last = at;
-    if (inStep.getRole() != StepRole::FetchWait)
+    if (inStep.getRole() != StepRole::FetchWait && inStep.getRole() != StepRole::CollectiveWait)
       for (Value result : op.getResults())
         indexOf[result] = index;
   }

@@ -46,9 +46,14 @@ void ScheduleProblem::spareCopies(const schedule::Plan &plan) {
 
 schedule::Problem ScheduleProblem::getRelaxed() const {
   schedule::Problem relaxed = problem;
-  for (auto [group, chunk] : llvm::enumerate(chunkChoices))
-    if (chunk)
-      relaxed.groups[group].chunk = chunk;
+  for (auto [group, chunks] : llvm::enumerate(chunkChoices))
+    if (!chunks.empty())
+      relaxed.groups[group].chunks = chunks;
+  for (const HostCopyWait &wait : hostCopyWaits)
+    if (hostCopies[wait.copy].isOfChunk()) {
+      double &durationNs = relaxed.operations[findOperation(wait)].durationNs;
+      durationNs = std::max(0.0, durationNs - wait.ns);
+    }
   for (const ChosenChunk &chunk : chosenChunks) {
     relaxed.operations[chunk.first].durationNs = 0;
     for (uint32_t i = chunk.first; i <= chunk.last; ++i) {
@@ -183,13 +188,19 @@ uint32_t ProblemBuilder::findMesh(const GroupInfo &info) {
   return index;
 }
 
-schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks) const {
-  return costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
+schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks, bool isFromHost) const {
+  const schedule::CollectiveCost cost =
+      costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
+  if (!isFromHost)
+    return cost;
+  const schedule::CollectiveCost fetch = getFetchCost(ranks, costs);
+  return cost.plus(fetch.latencyNs, fetch.nsPerByte);
 }
 
 /// Consecutive indices on an axis are neighbours: if the ranks of a host divide the axis, a chunk's
 /// ranks are on one host.
-std::optional<schedule::Chunk> ProblemBuilder::findChunk(const GroupInfo &info) const {
+std::vector<schedule::Chunk> ProblemBuilder::findChunks(const GroupInfo &info,
+                                                        bool mayOffload) const {
   GroupOp group = info.op;
   const int64_t ranks = costs.getRanksPerHost(), shards = info.getShards();
   bool isContiguousWhole = llvm::all_of(info.params, [](ParamOp param) {
@@ -197,9 +208,13 @@ std::optional<schedule::Chunk> ProblemBuilder::findChunk(const GroupInfo &info) 
   });
   if (group.getReshardAfterForward() != Reshard::Auto || ranks <= 1 || ranks >= shards ||
       shards % ranks != 0 || info.isEncoded() || group.areParametersOnHost() || !isContiguousWhole)
-    return std::nullopt;
+    return {};
   int64_t bytes = plan::mergeRanks(info.layout, ranks).shardElements * info.gathered.elementBytes;
-  return schedule::Chunk{ranks, bytes, costs.getCopyCost(bytes).durationNs, getGatherCost(ranks)};
+  const double copyNs = costs.getCopyCost(bytes).durationNs;
+  std::vector<schedule::Chunk> chunks{{ranks, bytes, copyNs, getGatherCost(ranks, false)}};
+  if (mayOffload)
+    chunks.push_back({ranks, bytes, copyNs, getGatherCost(ranks, true), /*isOnHost=*/true});
+  return chunks;
 }
 
 int64_t ProblemBuilder::getCopiedOut(AllGatherWaitOp wait) const {

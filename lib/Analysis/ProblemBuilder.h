@@ -19,9 +19,11 @@ public:
 
   /// Sets groups and costs of collectives.
   void begin(ScheduleProblem &result);
-  /// The chunk that each rank of a host may keep of a group, if the schedule may decide that.
-  std::optional<schedule::Chunk> findChunk(const GroupInfo &info) const;
-  schedule::CollectiveCost getGatherCost(int64_t ranks) const;
+  /// The chunks that each rank of a host may keep of a group, if the schedule may decide that: on
+  /// the device, and with `mayOffload` on the host.
+  std::vector<schedule::Chunk> findChunks(const GroupInfo &info, bool mayOffload) const;
+  /// Of chunks of `ranks` neighbours.
+  schedule::CollectiveCost getGatherCost(int64_t ranks, bool isFromHost) const;
 
   /// Appends an operation and returns its index. `copiedBytes` are the bytes that a collective's
   /// start or wait copies.

@@ -307,13 +307,14 @@ LogicalResult ShardedStep::checkTransports() {
 }
 
 FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
-                                              std::optional<int64_t> memoryCapBytes) {
+                                              std::optional<int64_t> memoryCapBytes,
+                                              bool mayOffloadChunks) {
   builder.begin(result);
   result.problem.memoryCapBytes = memoryCapBytes;
   if (failed(checkTransports()))
     return failure();
   for (const GroupInfo &info : memory.groups.getGroups())
-    result.problem.groups[info.index].chunk = builder.findChunk(info);
+    result.problem.groups[info.index].chunks = builder.findChunks(info, mayOffloadChunks);
   collect();
   if (failed(collectReductions()))
     return failure();
@@ -333,6 +334,7 @@ FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
 FailureOr<ScheduleProblem> fsdp::getScheduleProblem(ModuleOp module, const StepMemory &memory,
                                                     const cost::CostModel &costs,
                                                     UpdatePlacement placement,
-                                                    std::optional<int64_t> memoryCapBytes) {
-  return ShardedStep(module, memory, costs).build(placement, memoryCapBytes);
+                                                    std::optional<int64_t> memoryCapBytes,
+                                                    bool mayOffloadChunks) {
+  return ShardedStep(module, memory, costs).build(placement, memoryCapBytes, mayOffloadChunks);
 }

@@ -69,7 +69,7 @@ void StepReader::addUses() {
       continue;
     if (CollectiveOpInterface(start).getNeighbours()) {
       result.plan.chunked.resize(uses.size());
-      result.plan.chunked[index] = true;
+      result.plan.chunked[index] = start.isFromHost() ? 2 : 1; // as in addChunks()
     }
     result.plan.gathers[gather.bucket].launch = gather.launch;
     result.plan.gathers[gather.bucket].byCopyEngine = start.getTransport() == Transport::CopyEngine;
@@ -77,21 +77,41 @@ void StepReader::addUses() {
   }
 }
 
+/// The last use of the group before the store of a chunk leaves this chunk.
+void StepReader::addStoresOfChunks() {
+  for (const ScheduledHostCopy &copy : result.hostCopies) {
+    if (!copy.isOfChunk())
+      continue;
+    const uint32_t group = indexOf(getGroupOf(copy.store));
+    schedule::Use *leaving = nullptr;
+    for (schedule::Use &use : result.problem.uses)
+      if (use.group == group && use.last < copy.storeLaunch)
+        leaving = &use;
+    if (leaving)
+      leaving->storedBy = std::max(leaving->last, copy.storeWaited - 1);
+  }
+}
+
 /// The copy of a chunk is an operation of the problem, and the chunk's bytes are part of other
 /// operations' live bytes: its gather has no further cost. Also notes which chunks a search could
 /// have chosen.
 void StepReader::addChunks() {
+  const bool mayOffload = llvm::any_of(
+      gathers, [](const Gather &gather) { return AllGatherStartOp(gather.start).isFromHost(); });
   for (const GroupInfo &info : memory.groups.getGroups())
-    result.chunkChoices.push_back(builder.findChunk(info));
+    result.chunkChoices.push_back(builder.findChunks(info, mayOffload));
   for (const Gather &gather : gathers) {
     AllGatherStartOp start = gather.start;
-    if (int64_t ranks = CollectiveOpInterface(start).getNeighbours())
-      result.problem.groups[gather.group].chunk = {ranks, 0, 0, builder.getGatherCost(ranks)};
+    const int64_t ranks = CollectiveOpInterface(start).getNeighbours();
+    std::vector<schedule::Chunk> &chunks = result.problem.groups[gather.group].chunks;
+    if (ranks != 0 && chunks.empty())
+      for (bool isOnHost : {false, true})
+        chunks.push_back({ranks, 0, 0, builder.getGatherCost(ranks, isOnHost), isOnHost});
   }
   for (const OperationRange &part : result.ranges)
     if (const LiveRange &range = getRange(part.range);
         range.category == BufferCategory::Chunk &&
-        result.chunkChoices[indexOf(cast<ChunkOp>(range.owner).getGroupAttr())])
+        !result.chunkChoices[indexOf(cast<ChunkOp>(range.owner).getGroupAttr())].empty())
       result.chosenChunks.push_back({part.first, part.last, range.bytes});
 }
 
@@ -198,6 +218,7 @@ FailureOr<ScheduledStep> StepReader::build() {
   addRanges();
   addChunks();
   addUses();
+  addStoresOfChunks();
   if (failed(addReductions()))
     return failure();
   endHostCopies();

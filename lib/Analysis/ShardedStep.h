@@ -19,8 +19,8 @@ public:
   ShardedStep(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
       : memory(memory), costs(costs), builder(module, memory, costs) {}
 
-  llvm::FailureOr<ScheduleProblem> build(UpdatePlacement placement,
-                                         std::optional<int64_t> memoryCapBytes);
+  llvm::FailureOr<ScheduleProblem>
+  build(UpdatePlacement placement, std::optional<int64_t> memoryCapBytes, bool mayOffloadChunks);
 
 private:
   /// A reader of a reduced shard, placed before the call of this index.
@@ -49,7 +49,7 @@ private:
   std::vector<uint8_t> findPauses() const;
   void addCopyIn(Reduction &reduction);
   void addCopyOut(Use &use);
-  bool mayChunk(const Use &use) const { return result.problem.groups[use.group].chunk.has_value(); }
+  bool mayChunk(const Use &use) const { return !result.problem.groups[use.group].chunks.empty(); }
   void addOperations();
   void addRanges();
   void addUses();

@@ -136,10 +136,13 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
   if (state.update)
     return fail(start, "S2: " + name + " is gathered after its update", state.update,
                 "updated here");
-  if (!isa_and_nonnull<ShardOp, ChunkOp, EncodeOp>(start.getShard().getDefiningOp()))
+  Operation *maker = start.getShard().getDefiningOp();
+  if (auto store = dyn_cast_or_null<StoreWaitOp>(maker))
+    maker = store.getStart().getValue().getDefiningOp();
+  if (!isa_and_nonnull<ShardOp, ChunkOp, EncodeOp>(maker))
     return fail(start,
                 "S2: " + name + " is gathered from a value that is not its shard of parameters",
-                start.getShard().getDefiningOp(), "made here");
+                maker, "made here");
   state.gather = start;
   gathers[start.getHandle()].start = start;
   return success();

@@ -86,8 +86,8 @@ void StepReader::visit(ReshardOp reshard) {
 void StepReader::visit(AllGatherWaitOp wait) {
   enter(EventOrder::Gather);
   gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
-  // The chunk is still live when the gathered copy is complete.
-  if (CollectiveOpInterface(wait.getStart()).getNeighbours())
+  // A chunk in the arena is still live when the gathered copy is complete.
+  if (CollectiveOpInterface(wait.getStart()).getNeighbours() && !wait.getStart().isFromHost())
     addOperation(nullptr);
   if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
     addOperation(wait, bytes);
@@ -100,7 +100,7 @@ void StepReader::visitPack(Operation *pack) {
 }
 
 /// The host copy that an operation belongs to: its starts and waits, both ways. Copies of state are
-/// found by the handle of their fetch; copies of a value begin with its store.
+/// found by the handle of their fetch; copies of a value or a chunk begin with its store.
 ScheduledHostCopy &StepReader::followHostCopy(StepOpInterface op) {
   auto known = hostCopyOf.end();
   for (Value value : llvm::concat<Value>(op->getResults(), op->getOperands()))
@@ -142,7 +142,7 @@ void StepReader::visitHostCopy(StepOpInterface op) {
 /// The last reader of a fetched value is where its range ends.
 void StepReader::endHostCopies() {
   for (ScheduledHostCopy &copy : result.hostCopies)
-    if (!copy.update)
+    if (!copy.update && !copy.isOfChunk())
       copy.lastReader = operationAt[getRange(memory.ranges.lookup(copy.fetch).front()).last];
 }
 

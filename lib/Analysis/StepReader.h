@@ -78,6 +78,7 @@ private:
   void addRanges();
   void addChunks();
   void addUses();
+  void addStoresOfChunks();
   void splitBuckets();
   llvm::LogicalResult addReductions();
 

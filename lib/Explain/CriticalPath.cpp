@@ -33,7 +33,8 @@ public:
     const std::vector<int32_t> previousUses = problem.previousUses();
     for (size_t use = 0; use < plan.chunked.size(); ++use)
       if (plan.chunked[use])
-        aloneNs[problem.uses[previousUses[use]].last] += problem.groupOfUse(use).chunk->copyNs;
+        aloneNs[problem.uses[previousUses[use]].last] +=
+            problem.chunkOf(use, plan.chunked[use]).copyNs;
   }
 
   std::vector<PathSegment> find() {

@@ -76,8 +76,10 @@ private:
       reason.gapNs = view.operations[use.first].startNs - view.operations[before.last].endNs;
       reason.laneNs = problem.meshOf(group).gatherCost.durationNs(group.gatheredBytes);
       if (plan.isChunked(i)) {
-        reason.chunkRanks = group.chunk->ranks;
-        reason.chunkNs = group.chunk->gatherCost.durationNs(group.gatheredBytes);
+        const Chunk &chunk = problem.chunkOf(i, plan.chunkedOf(i));
+        reason.chunkRanks = chunk.ranks;
+        reason.isChunkOnHost = chunk.isOnHost;
+        reason.chunkNs = chunk.gatherCost.durationNs(group.gatheredBytes);
       }
       if (problem.memoryCapBytes && before.last + 1 < use.first) {
         // A copy that is gathered again is live from its launch on, so that only earlier operations
@@ -164,11 +166,16 @@ private:
   }
 
   std::pair<uint32_t, HeldBy> readyOf(const GatherBucket &bucket) const {
-    uint32_t position = 0;
+    uint32_t released = 0, stored = 0; // positions
     for (uint32_t use : bucket.uses)
-      if (previous[use] >= 0)
-        position = std::max(position, problem.uses[previous[use]].last + 1);
-    return {position, position == 0 ? HeldBy::Start : HeldBy::Release};
+      if (previous[use] >= 0) {
+        const auto before = static_cast<uint32_t>(previous[use]);
+        released = std::max(released, problem.releasedAt(before, 0));
+        stored = std::max(stored, problem.releasedAt(before, plan.chunkedOf(use)));
+      }
+    return {std::max(released, stored), stored > released ? HeldBy::Store
+                                        : released == 0   ? HeldBy::Start
+                                                          : HeldBy::Release};
   }
   std::pair<uint32_t, HeldBy> readyOf(const ReductionBucket &bucket) const {
     uint32_t position = 0;
@@ -274,7 +281,8 @@ std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView
   }
   std::string text = "gathered again" + asked;
   if (reason.chunkRanks > 0)
-    return text + " from chunks of " + std::to_string(reason.chunkRanks) + " neighbours, " +
+    return text + " from chunks of " + std::to_string(reason.chunkRanks) + " neighbours" +
+           (reason.isChunkOnHost ? " on the host, " : ", ") +
            formatBytes(reason.sizeBytes / reason.chunkRanks) + " for " + formatTime(reason.gapNs) +
            ", takes " + formatTime(reason.chunkNs) + " instead of " + formatTime(reason.laneNs);
   if (!reason.tightest)
@@ -293,6 +301,8 @@ std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleVi
     return "as soon as its gradients are there";
   case HeldBy::Release:
     return "as soon as its last copy is released";
+  case HeldBy::Store:
+    return "as soon as its chunk is on the host";
   case HeldBy::Lane:
     return "lane busy until then: " + describe(view.collectives[*reason.other]);
   case HeldBy::LaneBefore:

@@ -10,9 +10,11 @@ using namespace fsdp::explain;
 
 /// A group, with the kind of value unless it is optimizer state; or a module and its activation.
 static std::string nameCopied(const ScheduledHostCopy &copy, const StepMemory &memory) {
-  if (FlatSymbolRefAttr group = getGroupOf(copy.fetch))
-    return GroupOp(memory.groups.lookup(group).op).getModuleName() +
-           (copy.update ? "" : ", gradient");
+  if (FlatSymbolRefAttr group = getGroupOf(copy.isOfChunk() ? copy.store : copy.fetch))
+    return GroupOp(memory.groups.lookup(group).op).getModuleName() + (copy.update ? ""
+                                                                      : copy.isOfChunk()
+                                                                          ? ", chunk"
+                                                                          : ", gradient");
   aten::ScopeAttr scope = getScopeOf(cast<FetchStartOp>(copy.fetch).getSource());
   const std::string module = scope ? scope.getModule().str() : "";
   return (module.empty() ? "root" : module) + ", activation";
@@ -52,7 +54,7 @@ std::vector<HostCopyView> fsdp::explain::viewHostCopies(const ScheduleProblem &s
       view.fetch = start(fetchLinkNs);
       break;
     case HostCopyEventKind::FetchWait:
-      nowNs = std::max(nowNs, view.fetch.endNs);
+      nowNs = std::max(nowNs, view.fetch->endNs);
       break;
     }
   }

@@ -60,20 +60,22 @@ static void printHostCopies(const ScheduleView &view, llvm::raw_ostream &os) {
   llvm::MapVector<llvm::StringRef, std::pair<HostCopyView, Sum>> rows;
   for (const HostCopyView &copy : view.hostCopies) {
     auto &[first, sum] = rows.try_emplace(copy.group, copy, Sum()).first->second;
-    if (copy.fetch.startNs < first.fetch.startNs) {
+    if (copy.fetch && copy.fetch->startNs < first.fetch->startNs) {
       first.launch = copy.launch;
       first.fetch = copy.fetch;
     }
     first.store.startNs = std::min(first.store.startNs, copy.store.startNs);
     sum.bytes += copy.sizeBytes;
-    sum.fetchNs += copy.fetch.endNs - copy.fetch.startNs;
+    sum.fetchNs += copy.fetch ? copy.fetch->endNs - copy.fetch->startNs : 0;
     sum.exposedNs += copy.exposedNs;
   }
   for (const auto &[name, row] : rows) {
     const auto &[first, sum] = row;
-    table.addRow({name.str(), formatBytes(sum.bytes), getPlace(view, first.launch),
-                  formatTime(first.fetch.startNs), formatTime(sum.fetchNs),
-                  formatTime(first.store.startNs), formatTime(sum.exposedNs)});
+    table.addRow({name.str(), formatBytes(sum.bytes),
+                  first.fetch ? getPlace(view, first.launch) : "by its gather",
+                  first.fetch ? formatTime(first.fetch->startNs) : "",
+                  first.fetch ? formatTime(sum.fetchNs) : "", formatTime(first.store.startNs),
+                  formatTime(sum.exposedNs)});
   }
   table.print(os, 2);
 }

@@ -64,13 +64,14 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
                         view.operations[i].startNs});
   }
   for (const HostCopyView &copy : view.hostCopies)
-    events.push_back({EventKind::Fetch,
-                      {copy.group},
-                      view.labels.operations[copy.wait].part, // of its reader
-                      0,
-                      copy.launch,
-                      0,
-                      copy.fetch.startNs});
+    if (copy.fetch)
+      events.push_back({EventKind::Fetch,
+                        {copy.group},
+                        view.labels.operations[copy.wait].part, // of its reader
+                        0,
+                        copy.launch,
+                        0,
+                        copy.fetch->startNs});
   // At one position: reshards, reductions and their waits, gathers, fetches. Buckets are in lane
   // order.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {

@@ -23,8 +23,8 @@ static Problem withNetwork(Problem problem, double factor) {
         scale(**cost);
   }
   for (Group &group : problem.groups)
-    if (group.chunk)
-      scale(group.chunk->gatherCost);
+    for (Chunk &chunk : group.chunks)
+      scale(chunk.gatherCost);
   return problem;
 }
 
@@ -32,8 +32,8 @@ static Problem withComputation(Problem problem, double factor) {
   for (Operation &operation : problem.operations)
     operation.durationNs *= factor;
   for (Group &group : problem.groups)
-    if (group.chunk)
-      group.chunk->copyNs *= factor;
+    for (Chunk &chunk : group.chunks)
+      chunk.copyNs *= factor;
   return problem;
 }
 

@@ -163,11 +163,12 @@ private:
         return;
       writeLane("fetch", "to device", [&] {
         for (const HostCopyView &copy : view.hostCopies)
-          writeItem({copy.group}, copy.sizeBytes, copy.fetch, copy.exposedNs); // both ways
+          if (copy.fetch)
+            writeItem({copy.group}, copy.sizeBytes, *copy.fetch, copy.exposedNs); // both ways
       });
       writeLane("store", "to host", [&] {
         for (const HostCopyView &copy : view.hostCopies)
-          writeItem({copy.group}, copy.sizeBytes, copy.store, 0);
+          writeItem({copy.group}, copy.sizeBytes, copy.store, copy.fetch ? 0 : copy.exposedNs);
       });
     });
   }

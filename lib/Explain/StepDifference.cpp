@@ -59,7 +59,7 @@ struct TransferKey {
 struct Transfer {
   std::string group;
   std::optional<uint32_t> collective; // none: a copy is kept
-  bool isChunked = false;
+  std::string chunks = {};            // "from chunks" of a gather; none: from all ranks
 };
 
 using Transfers = std::map<TransferKey, Transfer>;
@@ -83,7 +83,7 @@ public:
       const Use &use = problem.uses[i];
       const std::string &group = problem.groups[use.group].name;
       StepPart first = partOf(use.first), last = partOf(use.last);
-      add(CollectiveKind::AllGather, first, {group, ofUse[i], plan.isChunked(i)});
+      add(CollectiveKind::AllGather, first, {group, ofUse[i], nameChunks(i)});
       if (last != first) // a single use, kept from the forward into the backward
         add(CollectiveKind::AllGather, last, {group, std::nullopt});
     }
@@ -95,6 +95,12 @@ public:
 
 private:
   StepPart partOf(uint32_t operation) const { return side.view.labels.operations[operation].part; }
+  std::string nameChunks(uint32_t use) const {
+    if (!side.plan.isChunked(use))
+      return "";
+    const bool isOnHost = side.problem.chunkOf(use, side.plan.chunkedOf(use)).isOnHost;
+    return isOnHost ? "from chunks on the host" : "from chunks";
+  }
 
   void add(CollectiveKind kind, StepPart part, const Transfer &transfer) {
     const auto &parameters = side.view.labels.parameters;
@@ -117,7 +123,8 @@ struct Component {
   CollectiveKind kind = CollectiveKind::AllGather;
   StepPart part = StepPart::Forward;
   std::set<uint32_t> collectives[2];
-  std::set<std::string> kept[2], chunked[2];
+  std::set<std::string> kept[2];
+  std::set<std::pair<std::string, std::string>> chunked[2]; // Transfer::chunks and group
 };
 
 class Comparer {
@@ -178,8 +185,8 @@ private:
         component.kind = key.kind;
         component.part = key.part;
         component.collectives[side].insert(*transfer.collective);
-        if (transfer.isChunked)
-          component.chunked[side].insert(transfer.group);
+        if (!transfer.chunks.empty())
+          component.chunked[side].emplace(transfer.chunks, transfer.group);
         if (auto other = transfers[1 - side].find(key);
             other != transfers[1 - side].end() && !other->second.collective)
           component.kept[1 - side].insert(other->second.group);
@@ -201,8 +208,11 @@ private:
       text += " of " + std::to_string(first.groups.size()) + " groups";
     if (first.byCopyEngine)
       text += " by copy engines";
-    if (!component.chunked[side].empty())
-      text += " from chunks";
+    std::set<std::string> chunks;
+    for (const auto &[kind, group] : component.chunked[side])
+      chunks.insert(kind);
+    for (const std::string &kind : chunks)
+      text += (&kind == &*chunks.begin() ? " " : " and ") + kind;
     text += (indices.size() > 1 ? ", the first issued before " : ", issued before ") +
             getPlace(view, first.launch) + " at " + formatTime(first.issueNs);
     if (numKept)

@@ -139,10 +139,11 @@ private:
     for (const HostCopyView &copy : view.hostCopies)
       for (auto [track, name, interval] :
            {std::tuple(Fetch, "fetch ", copy.fetch), {Store, "store ", copy.store}})
-        writeSlice(name + copy.group, track, interval, [&] {
-          out.attribute("bytes", copy.sizeBytes);
-          out.attribute("exposed us, both ways", copy.exposedNs / 1e3);
-        });
+        if (interval)
+          writeSlice(name + copy.group, track, *interval, [&] {
+            out.attribute("bytes", copy.sizeBytes);
+            out.attribute("exposed us, both ways", copy.exposedNs / 1e3);
+          });
   }
   void writeCriticalPath() {
     for (const PathRun &run : getPathRuns(view))

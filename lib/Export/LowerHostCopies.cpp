@@ -60,12 +60,13 @@ LogicalResult Lowering::lower(StoreStateWaitOp wait) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients and activations
+// Gradients, activations and chunks
 //===----------------------------------------------------------------------===//
 
-/// The backward stores gradients, the forward activations.
+/// The backward stores gradients, the forward activations and chunks.
 static fsdp_phase getStorePhase(StoreStartOp store) {
-  return isa<ShardType>(store.getValue().getType()) ? FSDP_BACKWARD : FSDP_FORWARD;
+  auto shard = dyn_cast<ShardType>(store.getValue().getType());
+  return shard && shard.getRanks() == 0 ? FSDP_BACKWARD : FSDP_FORWARD;
 }
 
 fsdp_entry &Lowering::addHostCopy(fsdp_entry_kind kind, StoreStartOp store, Operation *start) {

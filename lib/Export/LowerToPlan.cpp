@@ -147,11 +147,14 @@ LogicalResult Lowering::lower(AllGatherStartOp start) {
   FailureOr<int64_t> offset = getOffset(start, start.getOffset());
   if (failed(offset))
     return failure();
-  const GroupInfo &group = groups.lookup(start.getShard().getType());
+  const GroupInfo &group = groups.lookup(start.getShardType());
   fsdp_entry &entry = addStart(FSDP_ALL_GATHER_START, start, group, group.gathered);
   if (CollectiveOpInterface(start).getNeighbours()) {
     entry.count = group.chunk.shardElements;
     entry.bytes = group.getChunkBytes();
+    entry.from_host = start.isFromHost();
+  } else {
+    entry.from_host = GroupOp(group.op).areParametersOnHost();
   }
   entry.source = baseOf.lookup(start.getShard());
   entry.destination = baseOf[start.getHandle()] = *offset;
@@ -188,8 +191,8 @@ LogicalResult Lowering::lower(ChunkOp chunk) {
 
 LogicalResult Lowering::lower(AllGatherWaitOp wait) {
   AllGatherStartOp start = wait.getStart();
-  const GroupInfo &group = groups.lookup(start.getShard().getType());
-  const plan::GroupLayout &layout = group.getLayout(start.getShard().getType());
+  const GroupInfo &group = groups.lookup(start.getShardType());
+  const plan::GroupLayout &layout = group.getLayout(start.getShardType());
   int64_t gathered = baseOf.lookup(wait.getHandle());
   fsdp_phase phase = getPlanPhase(start.getPhase());
   addWait(wait, phase);

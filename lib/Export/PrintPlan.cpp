@@ -259,8 +259,8 @@ void Printer::printEntry(const fsdp_entry &entry) {
     break;
   case FSDP_ALL_GATHER_START:
     os << "all_gather.start @" << group() << " on " << getStreamName(entry.stream) << ", handle "
-       << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source << " to "
-       << entry.destination;
+       << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source
+       << (entry.from_host ? " on the host" : "") << " to " << entry.destination;
     if (uint32_t ranks = plan.communicators[entry.communicator].ranks;
         ranks < plan.groups[entry.target].shards)
       os << ", over " << ranks << " ranks";

@@ -230,17 +230,28 @@ LogicalResult ChunkOp::verifySymbolUses(SymbolTableCollection &symbols) {
 //===----------------------------------------------------------------------===//
 
 StringRef AllGatherStartOp::getCollectiveKind() { return "all_gather"; }
-Type AllGatherStartOp::getPayload() { return getShard().getType(); }
+Type AllGatherStartOp::getPayload() { return getShardType(); }
+ShardType AllGatherStartOp::getShardType() {
+  auto onHost = dyn_cast<HostType>(getShard().getType());
+  return cast<ShardType>(onHost ? onHost.getValue() : getShard().getType());
+}
+LogicalResult AllGatherStartOp::verify() {
+  auto onHost = dyn_cast<HostType>(getShard().getType());
+  auto chunk = onHost ? dyn_cast<ShardType>(onHost.getValue()) : ShardType();
+  if (!onHost || (chunk && chunk.getRanks() != 0))
+    return success();
+  return emitOpError("takes ") << onHost << ", expected a shard, or a chunk on the host";
+}
 void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "u"); }
 AllGatherWaitOp AllGatherStartOp::getWait() { return findUser<AllGatherWaitOp>(getHandle()); }
 ReshardOp AllGatherStartOp::getReshard() { return findUser<ReshardOp>(getHandle()); }
 
 LogicalResult AllGatherStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (getShard().getType().getRanks() != 0 && getTransport() != Transport::Kernels)
+  if (getShardType().getRanks() != 0 && getTransport() != Transport::Kernels)
     return emitOpError("gathers a chunk by ")
            << stringifyTransport(getTransport()) << ", expected kernels";
   FailureOr<GroupOp> group =
-      checkShard(*this, getShard().getType(), symbols, &GroupOp::getGatherDtypeAttr);
+      checkShard(*this, getShardType(), symbols, &GroupOp::getGatherDtypeAttr);
   if (failed(group))
     return failure();
   return checkAxes(*this, getAxes(), group->getAxisAttr(), *group, "sharded");

@@ -41,7 +41,7 @@ StoreStateStartOp StoreStateWaitOp::getStart() {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients and activations on the host
+// Gradients, activations and chunks on the host
 //===----------------------------------------------------------------------===//
 
 /// A store copies elements only: the tensor has no gaps, and is not empty.
@@ -72,9 +72,12 @@ void StoreWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getSt
 
 void FetchStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "h"); }
 LogicalResult FetchStartOp::verify() {
-  if (getStored().getDefiningOp<StoreWaitOp>())
-    return success();
-  return emitOpError("takes what no ") << StoreWaitOp::getOperationName() << " yields";
+  if (!getStored().getDefiningOp<StoreWaitOp>())
+    return emitOpError("takes what no ") << StoreWaitOp::getOperationName() << " yields";
+  if (auto shard = dyn_cast<ShardType>(getValueType()); shard && shard.getRanks() != 0)
+    return emitOpError("takes a chunk, ")
+           << shard << ", which only '" << AllGatherStartOp::getOperationName() << "' takes";
+  return success();
 }
 FetchWaitOp FetchStartOp::getWait() { return findUser<FetchWaitOp>(getHandle()); }
 Value FetchStartOp::getSource() {

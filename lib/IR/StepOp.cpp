@@ -138,7 +138,10 @@ Value StoreStateStartOp::getAlias(OpResult) { return getState(); }
 StepRole StoreStateWaitOp::getRole() { return StepRole::StoreWait; }
 
 static std::string nameCopied(Type type) {
-  return isa<ShardType>(type) ? "copy of a gradient" : "copy of an activation";
+  auto shard = dyn_cast<ShardType>(type);
+  return !shard                  ? "copy of an activation"
+         : shard.getRanks() == 0 ? "copy of a gradient"
+                                 : "copy of a chunk";
 }
 
 StepRole StoreStartOp::getRole() { return StepRole::StoreStart; }

@@ -81,7 +81,7 @@ static void checkPeers(const plan::GroupLayout &layout, size_t numPeers, Operati
 //===----------------------------------------------------------------------===//
 
 void RanksInterpreter::visit(AllGatherStartOp start) {
-  const GroupInfo &group = groups.lookup(start.getShard().getType());
+  const GroupInfo &group = groups.lookup(start.getShardType());
   Flight flight = makeFlight(start);
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     at::Tensor shard = get(rank, start.getShard(), start);
@@ -89,7 +89,7 @@ void RanksInterpreter::visit(AllGatherStartOp start) {
   }
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     SmallVector<unsigned> peers = findPeers(start, rank);
-    checkPeers(group.getLayout(start.getShard().getType()), peers.size(), start);
+    checkPeers(group.getLayout(start.getShardType()), peers.size(), start);
     SmallVector<at::Tensor> parts =
         llvm::map_to_vector(peers, [&](unsigned peer) { return flight.inputs[peer][0].atStart; });
     at::Tensor place =
@@ -103,8 +103,8 @@ void RanksInterpreter::visit(AllGatherStartOp start) {
 
 void RanksInterpreter::visit(AllGatherWaitOp wait) {
   AllGatherStartOp start = wait.getStart();
-  const GroupInfo &group = groups.lookup(start.getShard().getType());
-  const plan::GroupLayout &layout = group.getLayout(start.getShard().getType());
+  const GroupInfo &group = groups.lookup(start.getShardType());
+  const plan::GroupLayout &layout = group.getLayout(start.getShardType());
   Flight flight = land(wait.getHandle(), wait);
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor gathered = flight.outputs[index].front().place;

@@ -30,7 +30,8 @@ private:
     AllGatherStartOp start;
     AllGatherWaitOp wait;
     ReshardOp reshard;
-    ChunkOp chunk = {}; // made in this use
+    ChunkOp chunk = {};      // made in this use
+    StoreStartOp store = {}; // of the chunk; null: it stays in the arena
   };
   /// An operation outside of the problem. It goes before the events of its position, or after them
   /// if it needs a gather or a fetch with a wait there.
@@ -43,7 +44,8 @@ private:
   void collectUses();
   void keepCopies();
   void keepChunks();
-  void recordChunk(GroupOp group, const schedule::Group &planned);
+  void recordChunk(GroupOp group, const schedule::Group &planned, const schedule::Chunk &chunk);
+  Value storeChunk(OpBuilder &builder, Use &use);
   void shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf);
   void placeOthers();
   void listEvents();
@@ -142,8 +144,8 @@ void Applier::keepCopies() {
 //===----------------------------------------------------------------------===//
 
 /// Records on the group the number of ranks, and the reason.
-void Applier::recordChunk(GroupOp group, const schedule::Group &planned) {
-  const schedule::Chunk &chunk = *planned.chunk;
+void Applier::recordChunk(GroupOp group, const schedule::Group &planned,
+                          const schedule::Chunk &chunk) {
   auto micros = [&](const schedule::CollectiveCost &cost) {
     return llvm::formatv("{0:f0} us", cost.durationNs(planned.gatheredBytes) / 1e3).str();
   };
@@ -151,7 +153,17 @@ void Applier::recordChunk(GroupOp group, const schedule::Group &planned) {
   group.setReason(Subject::ReshardRanks, "among the ranks of a host a gather takes " +
                                              micros(chunk.gatherCost) + ", among all " +
                                              micros(problem.problem.meshOf(planned).gatherCost) +
-                                             "; a chunk has " + Twine(chunk.bytes) + " bytes");
+                                             "; a chunk has " + Twine(chunk.bytes) + " bytes" +
+                                             (chunk.isOnHost ? " and waits on the host" : ""));
+}
+
+/// Returns the chunk on the host.
+Value Applier::storeChunk(OpBuilder &builder, Use &use) {
+  const Location loc = use.chunk.getLoc();
+  use.store = StoreStartOp::create(builder, loc, HandleType::get(module.getContext()),
+                                   use.chunk.getResult(), /*offset=*/nullptr);
+  auto stored = HostType::get(module.getContext(), use.chunk.getResult().getType());
+  return StoreWaitOp::create(builder, loc, stored, use.store.getHandle()).getStored();
 }
 
 void Applier::keepChunks() {
@@ -168,14 +180,16 @@ void Applier::keepChunks() {
     Use &before = uses[previous[i]], &use = uses[i];
     const schedule::Group &planned = problem.problem.groups[problem.problem.uses[i].group];
     GroupOp group = groupByName.lookup(use.start.getGroup());
-    recordChunk(group, planned);
-    ShardType shard = use.start.getShard().getType();
-    auto type = ShardType::get(module.getContext(), shard.getGroup(), shard.getElementType(),
-                               planned.chunk->ranks);
+    const schedule::Chunk &chunk = problem.problem.chunkOf(i, plan.chunked[i]);
+    recordChunk(group, planned, chunk);
+    ShardType shard = use.start.getShardType();
+    auto type =
+        ShardType::get(module.getContext(), shard.getGroup(), shard.getElementType(), chunk.ranks);
     builder.setInsertionPoint(before.reshard);
     before.chunk = ChunkOp::create(builder, group.getLoc(), type, before.wait.getResults(),
                                    /*offset=*/nullptr);
-    use.start.getShardMutable().assign(before.chunk.getResult());
+    use.start.getShardMutable().assign(chunk.isOnHost ? storeChunk(builder, before)
+                                                      : before.chunk.getResult());
   }
 }
 
@@ -239,11 +253,19 @@ void Applier::placeOthers() {
 }
 
 void Applier::listReshards() {
+  for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
+    if (use.store && planned.storedBy > planned.last)
+      events[planned.storedBy + 1].push_back(use.store.getWait());
   for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses)) {
+    SmallVector<Operation *, 0> &behind = events[planned.last + 1];
     if (use.chunk)
-      events[planned.last + 1].push_back(use.chunk);
+      behind.push_back(use.chunk);
+    if (use.store)
+      behind.push_back(use.store);
+    if (use.store && planned.storedBy <= planned.last)
+      behind.push_back(use.store.getWait());
     if (use.reshard)
-      events[planned.last + 1].push_back(use.reshard);
+      behind.push_back(use.reshard);
   }
 }
 

@@ -183,9 +183,10 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
   };
   std::vector<Candidate> candidates;
   for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
-    FailureOr<ScheduleProblem> step = getScheduleProblem(
-        attempt, memory, costs, placement,
-        capBytes ? std::optional(std::max<int64_t>(0, *capBytes)) : std::nullopt);
+    FailureOr<ScheduleProblem> step =
+        getScheduleProblem(attempt, memory, costs, placement,
+                           capBytes ? std::optional(std::max<int64_t>(0, *capBytes)) : std::nullopt,
+                           flags.offloadChunks);
     if (failed(step))
       return failure();
     schedule::Problem &problem = step->problem;

@@ -15,7 +15,7 @@ void CollectiveLanes::prepare() {
   lanes.resize(communicator.numLanes());
   for (uint32_t index : collectiveEntries(view)) {
     const fsdp_entry &entry = view.entries()[index];
-    if (entry.kind == FSDP_ALL_GATHER_START && view.gathersFromHost(entry))
+    if (entry.from_host)
       fetched[entry.handle] = device.makeEvent();
     Lane &lane = lanes[laneOf(entry)];
     if (lane.stream)
@@ -40,9 +40,7 @@ std::byte *CollectiveLanes::ownPart(const fsdp_entry &gather) const {
 
 Status CollectiveLanes::collect(const fsdp_entry &entry) {
   unsigned lane = laneOf(entry);
-  std::byte *source = entry.kind == FSDP_ALL_GATHER_START && view.gathersFromHost(entry)
-                          ? ownPart(entry)
-                          : arena + entry.source;
+  std::byte *source = entry.from_host ? ownPart(entry) : arena + entry.source;
   std::byte *destination = arena + entry.destination;
   auto dtype = static_cast<fsdp_dtype>(entry.dtype);
   auto count = static_cast<size_t>(entry.count);
@@ -137,7 +135,7 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
       (void)lane.stream->wait(*events[entry.after]);
   for (const fsdp_entry &entry : started)
     if (fetched[entry.handle]) {
-      hostCopies.fetchShard(entry, ownPart(entry), *fetched[entry.handle]);
+      hostCopies.fetchInput(entry, ownPart(entry), *fetched[entry.handle]);
       (void)lane.stream->wait(*fetched[entry.handle]);
     }
   bool grouped = lane.asynchronous && count > 1;

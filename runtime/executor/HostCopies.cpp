@@ -81,7 +81,7 @@ void HostCopies::copyValue(const fsdp_entry &entry, Event &done) {
   stream.record(done);
 }
 
-void HostCopies::fetchShard(const fsdp_entry &gather, std::byte *place, Event &done) {
+void HostCopies::fetchInput(const fsdp_entry &gather, std::byte *place, Event &done) {
   compute.record(*issued);
   (void)fetches->wait(*issued); // as in start()
   fetches->copy(place, host + gather.source, static_cast<size_t>(gather.bytes));

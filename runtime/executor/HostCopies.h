@@ -38,12 +38,12 @@ public:
   /// Starts a fetch or a store, and records `done` after it.
   void start(const fsdp_entry &entry, Event &done);
 
-  /// The same for gradients and activations that wait on the host.
+  /// The same for gradients, activations and chunks that wait on the host.
   void copyValue(const fsdp_entry &entry, Event &done);
 
-  /// Starts the copy of this rank's shard from the host to `place`, where the gather reads it, and
+  /// Starts the copy of a gather's input from the host to `place`, where the gather reads it, and
   /// records `done` after it.
-  void fetchShard(const fsdp_entry &gather, std::byte *place, Event &done);
+  void fetchInput(const fsdp_entry &gather, std::byte *place, Event &done);
 
   /// Writes the copies for gathers of parameters on the host, if these are gathered in another
   /// dtype.

@@ -230,7 +230,7 @@ static std::string memoryText(const PlanView &view) {
   std::string onHost;
   for (auto [bytes, what] : {std::pair(memory.hostParameters, " of parameters"),
                              {memory.hostState, " of optimizer state"},
-                             {memory.hostWaiting, " of gradients and activations"}})
+                             {memory.hostWaiting, " of gradients, activations and chunks"}})
     if (bytes != 0)
       onHost += (onHost.empty() ? "" : ", ") + bytesText(bytes) + what;
   return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +

@@ -17,7 +17,7 @@ struct PlanMemory {
   int64_t working = 0;        // activations, gathered parameters, gradients: only during a step
   int64_t hostParameters = 0; // on the host, with their copies to gather
   int64_t hostState = 0;      // optimizer state on the host
-  int64_t hostWaiting = 0;    // gradients and activations that wait on the host
+  int64_t hostWaiting = 0;    // gradients, activations and chunks that wait on the host
 
   /// Bytes that the arena keeps between steps.
   int64_t kept() const { return shards + gatherCopies + optimizerState + tensors; }

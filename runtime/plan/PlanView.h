@@ -152,10 +152,6 @@ public:
   }
   /// True if the group's parameters, and their copies for gathers, are on the host between steps.
   bool areParametersOnHost(const fsdp_group &group) const { return group.parameters_on_host != 0; }
-  /// True if a gather copies its shard from the host first.
-  bool gathersFromHost(const fsdp_entry &gather) const {
-    return areParametersOnHost(groups()[gather.target]) && !gathersChunks(gather);
-  }
   /// State on the host that is in the arena during an update: its offsets in the arena and on the
   /// host.
   struct HostCopy {

@@ -31,6 +31,7 @@ private:
   bool checkHostCopy(const fsdp_entry &entry, const std::string &where);
   bool checkGradients(const fsdp_entry &entry, const std::string &where);
   bool checkChunk(const fsdp_entry &entry, const std::string &where);
+  bool checkStored(int64_t host, int64_t bytes, const std::string &where);
   bool checkKernel(const fsdp_entry &entry, const std::string &where);
   bool valueOrNone(int64_t value, const std::string &where) {
     return (value >= -1 && value < static_cast<int64_t>(plan.num_values)) ||
@@ -112,6 +113,10 @@ bool EntryValidator::meets(const fsdp_entry &start, uint64_t ranks, uint64_t str
               " with stride " + std::to_string(stride));
 }
 
+static std::string describeOnHost(int64_t host, int64_t bytes) {
+  return std::to_string(bytes) + " bytes at byte " + std::to_string(host) + " of a host's arena";
+}
+
 /// True for a gather of shards that calls of the plan have encoded as bytes.
 static bool isEncoded(const fsdp_entry &gather, const fsdp_group &group) {
   return gather.dtype == FSDP_U8 && group.gather_dtype != FSDP_U8;
@@ -131,11 +136,11 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
       return false;
     if (isEncoded(entry, group)) {
-      if (ofChunks || group.layout != FSDP_LAYOUT_PER_PARAM || view.gathersFromHost(entry))
+      if (ofChunks || group.layout != FSDP_LAYOUT_PER_PARAM || entry.from_host)
         return fail(where + ": gathers encoded shards, but its group keeps " +
-                    (ofChunks                      ? "chunks"
-                     : view.gathersFromHost(entry) ? "them on the host"
-                                                   : "the flat layout"));
+                    (ofChunks          ? "chunks"
+                     : entry.from_host ? "them on the host"
+                                       : "the flat layout"));
       return range(entry.source, entry.bytes, "its input", where) &&
              range(entry.destination, multiply(entry.bytes, communicator.ranks), "its output",
                    where);
@@ -144,13 +149,18 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     if (entry.bytes != own)
       return fail(where + ": gathers " + std::to_string(entry.bytes) + " bytes per rank, a " +
                   (ofChunks ? "chunk" : "shard") + " has " + std::to_string(own));
-    const bool fromHost = view.gathersFromHost(entry);
-    const int64_t source = fromHost ? group.host_gather_shard : group.gather_shard;
-    if (entry.dtype != group.gather_dtype || (!ofChunks && entry.source != source))
+    const bool isOnHost = view.areParametersOnHost(group);
+    const int64_t source = isOnHost ? group.host_gather_shard : group.gather_shard;
+    auto place = [](int64_t offset, bool onHost) {
+      return std::to_string(offset) + (onHost ? " on the host" : "");
+    };
+    if (entry.dtype != group.gather_dtype ||
+        (!ofChunks && (entry.source != source || (entry.from_host != 0) != isOnHost)))
       return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
-                  std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
-                  " from " + std::to_string(source) + (fromHost ? " on the host" : ""));
-    return (fromHost || range(entry.source, entry.bytes, "its input", where)) &&
+                  place(entry.source, entry.from_host) + ", its group " +
+                  dtypeName(group.gather_dtype) + " from " + place(source, isOnHost));
+    return (entry.from_host ? !ofChunks || checkStored(entry.source, entry.bytes, where)
+                            : range(entry.source, entry.bytes, "its input", where)) &&
            range(entry.destination, entry.bytes * communicator.ranks, "its output", where);
   }
   if (isAcross ? !meets(entry, plan.world_size / ranks, ranks, where)
@@ -255,15 +265,19 @@ bool EntryValidator::checkHostCopy(const fsdp_entry &entry, const std::string &w
   if (!range(isStore ? entry.source : entry.destination, entry.bytes, "what it copies", where))
     return false;
   const int64_t host = isStore ? entry.destination : entry.source;
-  const std::string what =
-      std::to_string(entry.bytes) + " bytes at byte " + std::to_string(host) + " of a host's arena";
   if (host < 0 || entry.bytes > plan.host_arena_bytes || host > plan.host_arena_bytes - entry.bytes)
-    return fail(where + ": " + what + " of " + std::to_string(plan.host_arena_bytes));
+    return fail(where + ": " + describeOnHost(host, entry.bytes) + " of " +
+                std::to_string(plan.host_arena_bytes));
   if (isStore)
     storedOnHost[host] = entry.bytes;
+  return isStore || checkStored(host, entry.bytes, where);
+}
+
+/// What is fetched from the host was stored there.
+bool EntryValidator::checkStored(int64_t host, int64_t bytes, const std::string &where) {
   auto stored = storedOnHost.find(host);
-  return (stored != storedOnHost.end() && stored->second == entry.bytes) ||
-         fail(where + ": fetches " + what + ", which were not stored there");
+  return (stored != storedOnHost.end() && stored->second == bytes) ||
+         fail(where + ": fetches " + describeOnHost(host, bytes) + ", which were not stored there");
 }
 
 /// Checks an entry that reads all gradients of a group.

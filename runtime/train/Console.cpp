@@ -71,7 +71,7 @@ static std::string memoryText(const PlanView &plan) {
   add("activations, gathered parameters and gradients", memory.working);
   add("parameters on the host", memory.hostParameters);
   add("optimizer state on the host", memory.hostState);
-  add("gradients and activations on the host", memory.hostWaiting);
+  add("gradients, activations and chunks on the host", memory.hostWaiting);
   return text;
 }
 

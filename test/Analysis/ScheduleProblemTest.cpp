@@ -80,7 +80,8 @@ protected:
   void applyAndCompare(ModuleOp module, UpdatePlacement placement, const schedule::Plan &plan,
                        const std::string &what) {
     StepMemory memory = *StepMemory::build(module, ModulePhase::Sharded);
-    ScheduleProblem step = *getScheduleProblem(module, memory, *costs, placement);
+    ScheduleProblem step =
+        *getScheduleProblem(module, memory, *costs, placement, std::nullopt, mayOffloadChunks);
     applySchedule(module, memory.getBody(), step, plan);
     ASSERT_TRUE(run(module, createVerifyScheduled())) << what;
     ScheduledStep read = readAndPlan(module, what);
@@ -95,21 +96,29 @@ protected:
       return a.byCopyEngine == b.byCopyEngine;
     })) << what;
     // Kept uses may be read as one with the use before them.
-    EXPECT_EQ(llvm::count(read.plan.chunked, 1), llvm::count(plan.chunked, 1)) << what;
+    for (int number : {1, 2})
+      EXPECT_EQ(llvm::count(read.plan.chunked, number), llvm::count(plan.chunked, number)) << what;
   }
 
-  /// Every use that may be gathered from chunks is.
+  /// Every use that may be gathered from chunks is, from each of its group's chunks in turn.
   static schedule::Decisions chunkAll(const schedule::Problem &problem) {
     schedule::Decisions decisions = schedule::decideByPolicy(problem, schedule::Policy::Fsdp2);
     std::vector<int32_t> previous = problem.previousUses();
-    for (size_t use = 0; use < problem.uses.size(); ++use)
-      decisions.chunked.push_back(previous[use] >= 0 &&
-                                  problem.groups[problem.uses[use].group].chunk);
+    for (uint32_t use = 0; use < problem.uses.size(); ++use) {
+      const size_t numChunks = problem.groupOfUse(use).chunks.size();
+      const bool isPossible = previous[use] >= 0 && numChunks > 0;
+      uint8_t number = isPossible ? 1 + use % numChunks : 0;
+      if (number > 1 && problem.releasedAt(previous[use], number) > problem.uses[use].first)
+        number = 1;
+      decisions.chunked.push_back(number);
+    }
     return decisions;
   }
 
   MLIRContext context;
   std::unique_ptr<cost::CostModel> costs;
+  void compareChunkPlans();
+  bool mayOffloadChunks = false;
 };
 
 } // namespace
@@ -196,20 +205,29 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
 }
 
 /// What the two ranks of a host keep together: the chunk's copy and its bytes are where the
-/// scheduled step has them, and its gather is one of two ranks. The bound knows the choice.
-TEST_P(ScheduleProblemTest, ChunkPlans) {
+/// scheduled step has them, and its gather is one of two ranks. The bound knows the choice. Chunks
+/// may be on the host as well.
+TEST_P(ScheduleProblemTest, ChunkPlans) { compareChunkPlans(); }
+TEST_P(ScheduleProblemTest, ChunkPlansOnTheHost) {
+  mayOffloadChunks = true;
+  compareChunkPlans();
+}
+
+void ScheduleProblemTest::compareChunkPlans() {
   costs = llvm::cantFail(cost::CostModel::create(
       {.device = "h100", .network = FSDP_TEST_INPUTS "/two-per-host.json"}));
   for (const char *more : {"", " microbatches=2 microbatch-loss=sum", " offload-optimizer=all"}) {
     OwningOpRef<ModuleOp> sharded = loadSharded(4, more);
     StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
     for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
-      ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
+      ScheduleProblem step =
+          *getScheduleProblem(*sharded, memory, *costs, placement, std::nullopt, mayOffloadChunks);
       ASSERT_EQ(step.problem.check().value_or(""), "");
       int64_t leastBytes = step.problem.minimumPeak().bytes;
       schedule::ListScheduleResult all = listSchedule(step.problem, chunkAll(step.problem));
       ASSERT_TRUE(all.plan);
       EXPECT_GT(llvm::count(all.plan->chunked, 1), 0);
+      EXPECT_EQ(llvm::count(all.plan->chunked, 2) > 0, mayOffloadChunks);
       OwningOpRef<ModuleOp> module = sharded->clone();
       applyAndCompare(*module, placement, *all.plan, std::string("all chunked") + more);
       for (double factor : {1.0, 1.02, 1.1}) {

@@ -148,8 +148,8 @@ TEST(CriticalPath, BoundsTheStep) {
         mesh.copyEngineCost = mesh.copyEngineCost->plus(moreNs, 0);
     }
     for (Group &group : problem.groups)
-      if (group.chunk)
-        group.chunk->gatherCost = group.chunk->gatherCost.plus(moreNs, 0);
+      for (Chunk &chunk : group.chunks)
+        chunk.gatherCost = chunk.gatherCost.plus(moreNs, 0);
     gathers += ofKind(PathKind::Gather);
     expectLonger(problem, moreNs * double(ofKind(PathKind::Gather)));
   });

@@ -20,8 +20,8 @@ std::optional<Case> makeCase(uint64_t seed) {
   problem.memoryCapBytes = int64_t(factor * double(problem.minimumPeak().bytes)) + 1;
   // Chunks of scheduled steps are operations, and bytes of these.
   for (Group &group : problem.groups)
-    if (group.chunk)
-      group.chunk = Chunk{.ranks = 2, .gatherCost = group.chunk->gatherCost};
+    for (Chunk &chunk : group.chunks)
+      chunk = {.ranks = 2, .gatherCost = chunk.gatherCost, .isOnHost = chunk.isOnHost};
   std::optional<Case> result = planByChance(problem, random);
   if (!result)
     return std::nullopt;
@@ -127,7 +127,7 @@ TEST(RandomPlans, ReasonsOfLaunchesAreTrue) {
                                        : earlier.reductions[collective.bucket];
         EXPECT_GE(interval.startNs, collective.interval.startNs * (1 - 1e-9));
       } else if (reason.by == HeldBy::Start || reason.by == HeldBy::Gradients ||
-                 reason.by == HeldBy::Release) {
+                 reason.by == HeldBy::Release || reason.by == HeldBy::Store) {
         EXPECT_TRUE(collective.launch == 0 || !isValidAt(collective.launch - 1));
       }
     }

@@ -69,7 +69,7 @@ TEST(ScheduleView, SaysWhatIsOnTheHost) {
   Problem problem = makeTwoLayers();
   ScheduleView view = makeTwoLayersView(problem, makeTwoLayersPlan());
   EXPECT_EQ(describeHostCopies(view), "");
-  view.hostCopies = {{"layers.0", 1024, 4, 5, {0, 10}, {10, 20}, 3}};
+  view.hostCopies = {{"layers.0", 1024, 4, 5, Interval{0, 10}, {10, 20}, 3}};
   EXPECT_EQ(describeHostCopies(view), "1.00 KiB, for whose copies computation waits 3.00 ns");
 }
 

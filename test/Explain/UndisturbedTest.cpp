@@ -49,7 +49,7 @@ TEST(Undisturbed, IsTheInverseOfTheSimulation) {
     Problem problem = makeRandomProblem(seed);
     addUnevenCosts(seed, problem);
     for (Group &group : problem.groups) // the copies of chunks would be parts of operations
-      group.chunk.reset();
+      group.chunks.clear();
     Random random(seed);
     const std::optional<Plan> plan =
         listSchedule(problem, makeRandomDecisions(problem, random)).plan;

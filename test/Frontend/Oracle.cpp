@@ -148,7 +148,7 @@ static std::pair<std::string, std::string> getStages(llvm::StringRef model) {
 }
 
 /// The phases behind the sharded one, with a schedule in which every use that may be gathered from
-/// chunks is.
+/// chunks is, every second one from the host.
 static mlir::LogicalResult keepChunks(mlir::ModuleOp module, ModulePhase upTo) {
   auto costs =
       llvm::cantFail(cost::CostModel::create({.network = FSDP_TEST_INPUTS "/two-per-host.json"}));
@@ -156,14 +156,20 @@ static mlir::LogicalResult keepChunks(mlir::ModuleOp module, ModulePhase upTo) {
   if (mlir::failed(memory))
     return mlir::failure();
   mlir::FailureOr<ScheduleProblem> step =
-      getScheduleProblem(module, *memory, *costs, UpdatePlacement::Interleaved);
+      getScheduleProblem(module, *memory, *costs, UpdatePlacement::Interleaved, std::nullopt,
+                         /*mayOffloadChunks=*/true);
   if (mlir::failed(step))
     return mlir::failure();
   schedule::Decisions decisions = schedule::decideByPolicy(step->problem, schedule::Policy::Fsdp2);
-  std::vector<int32_t> previous = step->problem.previousUses();
-  for (auto [use, before] : llvm::zip_equal(step->problem.uses, previous))
-    decisions.chunked.push_back(before >= 0 && step->problem.groups[use.group].chunk);
-  EXPECT_GT(llvm::count(decisions.chunked, 1), 0);
+  const schedule::Problem &problem = step->problem;
+  std::vector<int32_t> previous = problem.previousUses();
+  for (auto [index, use] : llvm::enumerate(problem.uses)) {
+    const bool hasChunks = previous[index] >= 0 && !problem.groups[use.group].chunks.empty();
+    const bool isStored = hasChunks && index % 2 == 0 &&
+                          problem.releasedAt(previous[index], /*number=*/2) <= use.first;
+    decisions.chunked.push_back(!hasChunks ? 0 : isStored ? 2 : 1);
+  }
+  EXPECT_LT(llvm::count(decisions.chunked, 0), decisions.chunked.size());
   std::optional<schedule::Plan> plan = listSchedule(step->problem, decisions).plan;
   if (!plan)
     return module.emitError("no schedule with chunks");

@@ -328,6 +328,28 @@ func.func @step(%a: tensor<4xf32>) {
 
 // -----
 
+// A chunk on the host is gathered, not fetched.
+func.func @step(%k: !fsdp.shard<@g, f32, 2>) {
+  %t = fsdp.store.start %k : !fsdp.shard<@g, f32, 2>
+  %s = fsdp.store.wait %t : !fsdp.host<!fsdp.shard<@g, f32, 2>>
+  // expected-error@below {{takes a chunk, '!fsdp.shard<@g, f32, 2>', which only 'fsdp.all_gather.start' takes}}
+  %h = fsdp.fetch.start %s : !fsdp.host<!fsdp.shard<@g, f32, 2>>
+  return
+}
+
+// -----
+
+// Of what is on the host only chunks are gathered.
+func.func @step(%a: tensor<4xf32>) {
+  %t = fsdp.store.start %a : tensor<4xf32>
+  %s = fsdp.store.wait %t : !fsdp.host<tensor<4xf32>>
+  // expected-error@below {{takes '!fsdp.host<tensor<4xf32>>', expected a shard, or a chunk on the host}}
+  %u = fsdp.all_gather.start %s over ["dp"] bwd on gather : !fsdp.host<tensor<4xf32>>
+  return
+}
+
+// -----
+
 // A store's handle is not fetched, nor is what nobody stored.
 func.func @step(%s: !fsdp.host<tensor<4xf32>>) {
   // expected-error@below {{takes what no fsdp.store.wait yields}}

@@ -177,7 +177,8 @@ static std::optional<uint32_t> countChunks(const Problem &problem, const Plan &p
     if (plan.kept[use] && last < operation && operation < first &&
         problem.groupOfUse(use).keep != KeepRule::Always)
       return std::nullopt;
-    count += !plan.chunked.empty() && plan.chunked[use] && last <= operation && operation <= first;
+    count += plan.isChunked(use) && !problem.chunkOf(use, plan.chunked[use]).isOnHost &&
+             last <= operation && operation <= first;
   }
   return count;
 }

@@ -30,7 +30,7 @@ public:
           bytes += problem.groups[problem.uses[use].group].gatheredBytes;
     for (uint32_t use = 0; use < problem.uses.size(); ++use)
       if (plan.isChunked(use) && hasChunk(use, moment))
-        bytes += problem.groups[problem.uses[use].group].chunk->bytes;
+        bytes += chunkOf(use).bytes;
     for (size_t i = 0; i < plan.reductions.size(); ++i)
       for (uint32_t index : plan.reductions[i].reductions) {
         const Reduction &reduction = problem.reductions[index];
@@ -53,13 +53,19 @@ private:
       }
     return end;
   }
-  /// From the last operation of the use before to the first operation of this one.
+  const Chunk &chunkOf(uint32_t use) const {
+    return problem.groups[problem.uses[use].group].chunks[plan.chunked[use] - 1];
+  }
+  /// From the last operation of the use before to the first operation of this one, or until the
+  /// chunk is on the host.
   bool hasChunk(uint32_t use, Moment moment) const {
     uint32_t before = use;
     while (problem.uses[--before].group != problem.uses[use].group) {
     }
     uint32_t made = problem.uses[before].last;
-    return moment.position <= problem.uses[use].first &&
+    const uint32_t last = chunkOf(use).isOnHost ? std::max(made, problem.uses[before].storedBy)
+                                                : problem.uses[use].first;
+    return moment.position <= last &&
            (moment.position > made || (moment.position == made && moment.isOperation));
   }
   bool isWaitedFor(size_t bucket, Moment moment) const {

@@ -20,7 +20,7 @@ static bool isSearchable(const Problem &problem) {
   return !problem.hasReplicas() && problem.meshes.size() == 1 &&
          !problem.meshes[0].copyEngineCost && (problem.oneLane || problem.contention.lanes == 1) &&
          std::none_of(problem.groups.begin(), problem.groups.end(),
-                      [](const Group &group) { return group.chunk.has_value(); });
+                      [](const Group &group) { return !group.chunks.empty(); });
 }
 
 /// Operations with these many uses in a row, of few groups; and so many reductions.

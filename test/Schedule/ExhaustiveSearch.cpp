@@ -68,13 +68,15 @@ void Enumerator::chunkFrom(uint32_t use) {
     return;
   }
   chunkFrom(use + 1);
-  if (plan.kept[use] || previous[use] < 0 || !problem.groups[problem.uses[use].group].chunk)
+  if (plan.kept[use] || previous[use] < 0)
     return;
   std::vector<uint8_t> before = plan.chunked;
-  plan.chunked.resize(problem.uses.size());
-  plan.chunked[use] = 1;
-  chunkFrom(use + 1);
-  plan.chunked = std::move(before);
+  for (size_t i = 0; i < problem.groups[problem.uses[use].group].chunks.size(); ++i) {
+    plan.chunked.resize(problem.uses.size());
+    plan.chunked[use] = i + 1;
+    chunkFrom(use + 1);
+    plan.chunked = before;
+  }
 }
 
 void Enumerator::gather(uint32_t remaining) {
@@ -88,13 +90,13 @@ void Enumerator::gather(uint32_t remaining) {
     uint32_t last = UINT32_MAX;
     std::vector<uint32_t> members = listMembers(set);
     if (std::any_of(members.begin(), members.end(), [&](uint32_t use) {
-          return plan.isChunked(use) != plan.isChunked(members.front()) ||
+          return plan.chunkedOf(use) != plan.chunkedOf(members.front()) ||
                  &problem.meshOfUse(use) != &problem.meshOfUse(members.front());
         }))
       continue;
     for (uint32_t use : members) {
       if (previous[use] >= 0)
-        first = std::max(first, problem.uses[previous[use]].last + 1);
+        first = std::max(first, problem.releasedAt(previous[use], plan.chunkedOf(use)));
       last = std::min(last, problem.uses[use].first);
     }
     const Mesh &mesh = problem.meshOfUse(members.front());

@@ -138,7 +138,7 @@ TEST(FluidBound, CopiesOfChunksAreWhole) {
   Problem problem = makeOperations(9);
   problem.meshes[0].gatherCost = {0, 1};
   for (uint32_t i = 0; i < 4; ++i) {
-    problem.groups.push_back({std::to_string(i), 100, KeepRule::Never, Chunk{2, 10, 0, {0, .5}}});
+    problem.groups.push_back({std::to_string(i), 100, KeepRule::Never, {Chunk{2, 10, 0, {0, .5}}}});
     problem.uses.push_back({i, i, i});
     problem.operations[8 - i].durationNs = 10;
   }

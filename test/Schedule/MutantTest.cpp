@@ -84,7 +84,7 @@ bool flipKept(Plan &plan, Random &random) {
 bool flipChunked(Plan &plan, Random &random) {
   if (plan.chunked.empty())
     plan.chunked.resize(plan.kept.size());
-  pick(plan.chunked, random) ^= 1;
+  pick(plan.chunked, random) ^= random.integer(1, 2);
   if (std::count(plan.chunked.begin(), plan.chunked.end(), 0) == ptrdiff_t(plan.chunked.size()))
     plan.chunked.clear();
   return true;

@@ -55,7 +55,7 @@ TEST(Optimize, HidesGathersWhereMemoryAllows) {
 // of 50. Where the chunk does not fit a is gathered whole.
 TEST(Optimize, KeepsChunksWhereCopiesDoNotFit) {
   Problem problem = makeSandwich();
-  problem.groups[0].chunk = {.ranks = 5, .bytes = 10, .copyNs = 2, .gatherCost = {0, .2}};
+  problem.groups[0].chunks = {{.ranks = 5, .bytes = 10, .copyNs = 2, .gatherCost = {0, .2}}};
   problem.memoryCapBytes = 99;
   Outcome outcome = solve(problem);
   EXPECT_EQ(outcome.plan.chunked, (std::vector<uint8_t>{0, 0, 1}));

@@ -61,7 +61,7 @@ TEST(Verify, ChecksTransports) {
   EXPECT_EQ(wrongAfter(withCopyEngines), "nothing");
   EXPECT_EQ(wrongAfter([](Problem &problem, Plan &plan) {
               problem.meshes[0].copyEngineCost = {1, 1};
-              problem.groups[0].chunk = {2, 10, 0, {}};
+              problem.groups[0].chunks = {{2, 10, 0, {}}};
               plan.chunked = {0, 0, 0, 1};
               plan.gathers[2].byCopyEngine = true;
             }),
@@ -77,11 +77,11 @@ TEST(Verify, ChecksChunks) {
   EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.chunked = {0, 0, 0}; }),
             "the plan says of 3 uses whether they are gathered from chunks, the problem has 4");
   EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.chunked = {0, 0, 0, 1}; }),
-            "use 3 of group 'a' is gathered from chunks, which the group does not have");
+            "use 3 of group 'a' is gathered from chunk 1, the group has 0");
   auto withChunks = [](auto change) {
     Problem problem = makeTwoGroups();
-    problem.groups[0].chunk = {2, 25, 1, {}};
-    problem.groups[1].chunk = {2, 10, 1, {}};
+    problem.groups[0].chunks = {{2, 25, 1, {}}, {2, 25, 1, {}, /*isOnHost=*/true}};
+    problem.groups[1].chunks = {{2, 10, 1, {}}};
     Plan plan = makePlan();
     change(problem, plan);
     return verify(problem, plan).value_or("nothing");
@@ -96,13 +96,25 @@ TEST(Verify, ChecksChunks) {
               plan.gathers = {{{0}, 0}, {{1}, 1}, {{2, 3}, 2}};
               plan.chunked = {0, 0, 0, 1};
             }),
-            "gather bucket 2 gathers some uses from chunks and others not");
+            "gather bucket 2 gathers uses from chunks 0 and 1 (0: from all ranks)");
   // a's chunk lies beside b's copy.
   EXPECT_EQ(withChunks([](Problem &problem, Plan &plan) {
               plan.chunked = {0, 0, 0, 1};
               problem.memoryCapBytes = 194;
             }),
             "the plan needs 195 bytes at operation 3, expected at most 194");
+  // On the host it does not, but it has to be there before its gather.
+  EXPECT_EQ(withChunks([](Problem &problem, Plan &plan) {
+              plan.chunked = {0, 0, 0, 2};
+              problem.memoryCapBytes = 194;
+            }),
+            "nothing");
+  EXPECT_EQ(withChunks([](Problem &problem, Plan &plan) {
+              plan.chunked = {0, 0, 0, 2};
+              problem.uses[0].storedBy = 3;
+            }),
+            "use 3 of group 'a' is gathered at position 3, while its chunk is stored on the host "
+            "until operation 3");
 }
 
 TEST(Verify, ChecksGathers) {

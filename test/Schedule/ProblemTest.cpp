@@ -36,11 +36,11 @@ TEST(Problem, SaysWhatIsWrong) {
             "operation before it run");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].gatheredBytes = -5; }),
             "group 'a' has -5 bytes");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunk = {2, -5, 0, {}}; }),
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunks = {{2, -5, 0, {}}}; }),
             "a chunk of group 'a' has -5 bytes");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunk = {2, 5, -1, {2, 3}}; }),
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunks = {{2, 5, -1, {2, 3}}}; }),
             "a chunk of group 'a' takes -1.000000 ns to copy");
-  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunk = {2, 5, 1, {2, -3}}; }),
+  EXPECT_EQ(wrongAfter([](Problem &p) { p.groups[0].chunks = {{2, 5, 1, {2, -3}}}; }),
             "a gather of chunks of group 'a' takes 2.000000 ns and -3.000000 ns per byte");
   EXPECT_EQ(wrongAfter([](Problem &p) { p.uses[0].group = 1; }),
             "group of use 0 is 1, expected less than 1");

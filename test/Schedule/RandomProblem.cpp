@@ -37,6 +37,25 @@ static void addCopyEngines(Random &random, Problem &problem) {
     }
 }
 
+/// Chunks of some groups may wait on the host. The draws are of their own, so that the rest of the
+/// problem does not depend on them.
+static void addHostChunks(Problem &problem) {
+  Random random(problem.operations.size() + 1000 * problem.uses.size());
+  if (!random.chance(0.5))
+    return;
+  for (Group &group : problem.groups)
+    if (!group.chunks.empty() && random.chance(0.8)) {
+      Chunk chunk = group.chunks.front();
+      chunk.isOnHost = true;
+      chunk.gatherCost = chunk.gatherCost.plus(double(random.integer(0, 2)), 0)
+                             .scaled(double(random.integer(2, 6)) / 2);
+      group.chunks.push_back(chunk);
+    }
+  for (Use &use : problem.uses)
+    use.storedBy = uint32_t(
+        std::min<int64_t>(use.last + random.integer(0, 5), int64_t(problem.operations.size()) - 1));
+}
+
 /// Durations of a quarter to sixteen times the bytes, on the line or above it.
 static void addCurves(Random &random, double meanBytes, Mesh &mesh) {
   for (CollectiveCost *cost : {&mesh.gatherCost, &mesh.reduceCost}) {
@@ -201,8 +220,9 @@ Problem StepBuilder::build() {
     CollectiveCost cost{latencyNs * random.real(0, 1.1), nsPerByte * random.real(0.1, 1.1)};
     for (Group &group : problem.groups)
       if (random.chance(0.8))
-        group.chunk = {ranks, group.gatheredBytes / ranks,
-                       double(group.gatheredBytes) * nsPerByte * random.real(0, 0.1), cost};
+        group.chunks = {{ranks, group.gatheredBytes / ranks,
+                         double(group.gatheredBytes) * nsPerByte * random.real(0, 0.1), cost}};
+    addHostChunks(problem);
   }
   addMesh(random, problem);
   addCopyEngines(random, problem);
@@ -236,8 +256,9 @@ static void finishTiny(Random &random, Problem &problem) {
     CollectiveCost cost{double(random.integer(0, 5)), double(random.integer(0, 3))};
     for (Group &group : problem.groups)
       if (random.chance(0.8))
-        group.chunk = {2, random.integer(0, group.gatheredBytes), double(random.integer(0, 3)),
-                       cost};
+        group.chunks = {
+            {2, random.integer(0, group.gatheredBytes), double(random.integer(0, 3)), cost}};
+    addHostChunks(problem);
   }
   addMesh(random, problem);
   addCopyEngines(random, problem);
@@ -333,10 +354,12 @@ Decisions fsdp::schedule::makeRandomDecisions(const Problem &problem, Random &ra
                         (rule == KeepRule::Always || random.chance(keepChance));
     if (decisions.kept[i])
       continue;
-    if (previous[i] >= 0 && problem.groups[problem.uses[i].group].chunk &&
-        random.chance(chunkChance)) {
+    const size_t numChunks = problem.groups[problem.uses[i].group].chunks.size();
+    if (previous[i] >= 0 && numChunks > 0 && random.chance(chunkChance)) {
       decisions.chunked.resize(problem.uses.size());
-      decisions.chunked[i] = true;
+      decisions.chunked[i] = numChunks > 1 ? random.integer(1, numChunks) : 1;
+      if (problem.releasedAt(previous[i], decisions.chunked[i]) > problem.uses[i].first)
+        decisions.chunked[i] = 1;
     }
     if (decisions.gathers.empty() || !random.chance(mergeChance))
       decisions.gathers.push_back(

@@ -68,7 +68,7 @@ TEST(Simulate, CopyEnginesHaveTheirOwnCostAndContention) {
 // operation 3   385..485
 TEST(Simulate, CopiesAndGathersChunks) {
   Problem problem = makeTwoGroups();
-  problem.groups[0].chunk = {2, 5, 4, {1, 1}};
+  problem.groups[0].chunks = {{2, 5, 4, {1, 1}}};
   Plan plan = makePlan();
   plan.chunked = {0, 0, 0, 1};
   Timeline timeline = simulate(problem, plan);

@@ -119,7 +119,8 @@ void StepByStep::launch(const Instruction &instruction) {
     const uint32_t first = bucket.uses.front(); // all drawn groups' chunks have the same costs
     const Mesh &mesh = problem.meshOfUse(first);
     push(0, Gathers, instruction.index,
-         plan.isChunked(first) ? problem.groups[problem.uses[first].group].chunk->gatherCost
+         plan.isChunked(first)
+             ? problem.groups[problem.uses[first].group].chunks[plan.chunked[first] - 1].gatherCost
          : bucket.byCopyEngine ? *mesh.copyEngineCost
                                : mesh.gatherCost,
          bytes);
@@ -247,7 +248,8 @@ double StepByStep::run() {
       double remainingNs = problem.operations[instruction.index].durationNs;
       for (uint32_t use = 0; use < problem.uses.size(); ++use)
         if (plan.isChunked(use) && problem.uses[previous[use]].last == instruction.index)
-          remainingNs += problem.groups[problem.uses[use].group].chunk->copyNs;
+          remainingNs +=
+              problem.groups[problem.uses[use].group].chunks[plan.chunked[use] - 1].copyNs;
       while (remainingNs > 0 && !testing::Test::HasFatalFailure())
         pass(&remainingNs);
       break;

@@ -84,7 +84,7 @@ class OffloadActivations(Offloading):
     def test_described(self):
         binary = self.workspace(LLAMA).compile(2, more="offload-activations=all")
         described = harness.run([binary, "--describe"]).stdout
-        self.assertRegex(described, r"\n  on the host: \S+ \w+ of gradients and activations\n")
+        self.assertRegex(described, r"\n  on the host: \S+ \w+ of gradients, activations and chunks\n")
 
     def test_decided(self):
         """Under a cap that asks for recomputation `auto` finds a schedule that is no slower; under a larger one it leaves

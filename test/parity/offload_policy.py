@@ -92,7 +92,7 @@ class OffloadPolicy(Offloading):
         self.assertGreater(planned.read_text().count("fsdp.shard_norm 2("), 3)
         self.assertNotIn("fsdp.store.start", plain.read_text())
         described = harness.run([clips.compile(2, more="offload-policy=cpu"), "--describe"]).stdout
-        self.assertRegex(described, r"\n  on the host: .* of optimizer state, \S+ \w+ of gradients and activations\n")
+        self.assertRegex(described, r"\n  on the host: .* of optimizer state, \S+ \w+ of gradients, activations and chunks\n")
 
     def test_frozen(self):
         config = models.Config("llama", dim=24, heads=2, layers=2, vocab=50, batch=2,

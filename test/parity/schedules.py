@@ -104,7 +104,7 @@ class Schedules(unittest.TestCase):
 
 
     def test_chunks(self):
-        """The ranks of a host keep what they gather from each other in the backward."""
+        """The ranks of a host keep what they gather from each other in the backward, on the device or on the host."""
         network = pathlib.Path(__file__).resolve().parents[1] / "Inputs" / "two-per-host.json"
         llama = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
         for config, layout, options in (
@@ -120,15 +120,19 @@ class Schedules(unittest.TestCase):
             with self.assertRaises(harness.CommandFailed) as refusal:
                 workspace.plan(4, "auto", layout, more=f"{search} memory-cap=1")
             least = int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
-            num_chunks = 0
-            for more in (f"memory-cap={least + least // part}" for part in (8, 5)):
+            num_chunks = num_from_host = 0
+            tighter = f"memory-cap={least + least // 40} offload-chunks=auto"
+            for more in [f"memory-cap={least + least // part}" for part in (8, 5)] + [tighter]:
                 with self.subTest(model=config.model, layout=layout, more=more):
                     planned, _ = workspace.plan(4, "auto", layout, more=f"{search} {more}")
-                    num_chunks += planned.read_text().count("= fsdp.chunk(")
+                    text = planned.read_text()
+                    num_chunks += text.count("= fsdp.chunk(")
+                    num_from_host += len(re.findall(r"all_gather.start .* : !fsdp.host<", text))
                     found = self.run_steps(workspace, "auto", f"{search} {more}", 4, layout)
                     self.assertEqual(found[0], losses)
                     self.assertIsNone(harness.bitwise_difference(final, found[1]))
             self.assertGreater(num_chunks, 0)
+            self.assertGreater(num_from_host, 0)
 
     def test_per_param(self):
         """Parameters are copied out of gathers, but where they are kept; gradients into reductions."""

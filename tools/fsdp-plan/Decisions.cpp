@@ -22,6 +22,8 @@ std::vector<std::string> GroupDecisions::describe() const {
     words.push_back("optimizer state on the host" + share(stateOnHost));
   if (activationsOnHost > 0)
     words.push_back("activations on the host" + share(activationsOnHost));
+  if (chunksOnHost > 0)
+    words.push_back("chunks on the host" + share(chunksOnHost));
   return words;
 }
 
@@ -36,7 +38,9 @@ std::string GroupDecisions::describeRecomputed() const {
 
 std::string GroupDecisions::describeOnHost() const {
   std::vector<std::string> words;
-  for (auto [name, groups] : {std::pair("state", stateOnHost), {"activations", activationsOnHost}})
+  for (auto [name, groups] : {std::pair("state", stateOnHost),
+                              {"activations", activationsOnHost},
+                              {"chunks", chunksOnHost}})
     if (groups > 0)
       words.push_back(groups == numGroups ? name : name + (" " + count(groups)));
   return words.empty() ? "-" : llvm::join(words, ", ");

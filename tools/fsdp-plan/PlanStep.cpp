@@ -6,6 +6,7 @@
 #include "fsdp/Explain/ExplainModule.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/KernelChoice.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -44,6 +45,12 @@ static GroupDecisions collectDecisions(ModuleOp planned) {
     decisions.stateOnHost += group.isStateOnHost();
     decisions.activationsOnHost += group.areActivationsOnHost();
   }
+  llvm::StringSet<> chunked;
+  planned.walk([&](AllGatherStartOp gather) {
+    if (gather.isFromHost())
+      chunked.insert(gather.getGroup());
+  });
+  decisions.chunksOnHost = chunked.size();
   return decisions;
 }
 
@@ -85,6 +92,7 @@ LogicalResult PointPlanner::compile(ModuleOp module, ScheduleChoice schedule,
   pipeline.recompute = request.recompute;
   pipeline.offloadOptimizer = decide(request.state);
   pipeline.offloadActivations = decide(request.activations);
+  pipeline.offloadChunks = decide(request.chunks);
   pipeline.fusion = request.fusion;
   pipeline.transport = !isSearched && settings.transport == Transport::Auto ? Transport::Kernels
                                                                             : settings.transport;

@@ -26,14 +26,15 @@ struct PointRequest {
   int64_t microbatches = 1;
   std::string gradientSync = {}; // if there are several microbatches
   RecomputePolicy recompute = RecomputePolicy::Auto;
-  OffloadPolicy state = OffloadPolicy::None, activations = OffloadPolicy::None;
+  OffloadPolicy state = OffloadPolicy::None, activations = OffloadPolicy::None,
+                chunks = OffloadPolicy::None;
   FusionChoice fusion = FusionChoice::Auto;
   int64_t capBytes = 0; // of the arena and the temporaries beside it; 0: none
 };
 
 /// What the compiler decided for the groups of a step, as numbers of groups.
 struct GroupDecisions {
-  size_t numGroups = 0, stateOnHost = 0, activationsOnHost = 0;
+  size_t numGroups = 0, stateOnHost = 0, activationsOnHost = 0, chunksOnHost = 0;
   std::map<RecomputePolicy, size_t> recomputed; // by what is recomputed
 
   /// "recompute full in 3 of 33 groups" for each decision that is not the default.

@@ -60,6 +60,7 @@ std::vector<PointRequest> fsdp::plan_tool::listRequests(const PointPlanner &plan
                               .recompute = policy,
                               .state = options.state,
                               .activations = options.activations,
+                              .chunks = options.chunks,
                               .fusion = options.fusion});
     }
   }

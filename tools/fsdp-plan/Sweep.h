@@ -22,7 +22,8 @@ struct SweepOptions {
   std::vector<int64_t> capBytes;
   int64_t deviceBytes = 0; // of the device, without what is reserved; 0: unknown
   std::vector<RecomputePolicy> recompute = {RecomputePolicy::Auto}; // each is tried
-  OffloadPolicy state = OffloadPolicy::None, activations = OffloadPolicy::None;
+  OffloadPolicy state = OffloadPolicy::None, activations = OffloadPolicy::None,
+                chunks = OffloadPolicy::None;
   FusionChoice fusion = FusionChoice::Auto;
 };
 

@@ -30,7 +30,8 @@ namespace {
 
 struct Options {
   std::vector<std::string> inputs, caps, recompute = {"auto"};
-  std::string mesh = "dp=8..16384", offload = "none", activations = "none", json, csv, html;
+  std::string mesh = "dp=8..16384", offload = "none", activations = "none", chunks = "none", json,
+              csv, html;
   int64_t fitsBytes = 0;      // 0: a sweep
   int64_t reservedBytes = -1; // less than 0: the cost model's
   bool triesReplicas = false;
@@ -134,6 +135,7 @@ static llvm::Error parseRequests(Options &options) {
     options.sweep.recompute.push_back(*symbolizeRecomputePolicy(name));
   options.sweep.state = kOffloads.at(options.offload);
   options.sweep.activations = kOffloads.at(options.activations);
+  options.sweep.chunks = kOffloads.at(options.chunks);
   return llvm::Error::success();
 }
 
@@ -351,6 +353,11 @@ int main(int argc, char **argv) {
                  "Blocks whose activations wait for the backward on the host: none; all; auto: "
                  "those for which this is faster than recomputation")
       ->check(CLI::IsMember(kOffloads))
+      ->capture_default_str();
+  app.add_option("--offload-chunks", options.chunks,
+                 "Chunks, which the ranks of a host keep of a group between forward and backward, "
+                 "on the host: none; auto: those for which a search decides this")
+      ->check(CLI::IsMember({"none", "auto"}))
       ->capture_default_str();
   addTransportFlag(app, options.settings.transport);
   addFusionFlag(app, options.sweep.fusion,

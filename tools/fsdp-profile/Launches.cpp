@@ -43,19 +43,20 @@ Launch LaunchReader::readGather(const CollectiveView &gather) const {
   const schedule::GatherBucket &bucket = plan.gathers[gather.bucket];
   const uint32_t use = bucket.uses.front();
   const GroupInfo &info = groups[problem.uses[use].group];
-  auto isChunked = [&](uint32_t use) { return !plan.chunked.empty() && plan.chunked[use]; };
-  const bool isFromChunks = isChunked(use);
-  const bool byCopyEngine = problem.goesByCopyEngine(use, isFromChunks, bucket.byCopyEngine);
+  const uint8_t number = plan.chunkedOf(use);
+  const schedule::Chunk *chunk = number > 0 ? &problem.chunkOf(use, number) : nullptr;
+  const bool byCopyEngine = problem.goesByCopyEngine(use, chunk, bucket.byCopyEngine);
   Launch launch{
       bucket.byCopyEngine ? RunCollective::Kind::CopyEngineGather : RunCollective::Kind::Gather,
       problem.ofGather(bucket.uses, plan.chunked, bucket.byCopyEngine).latencyNs, std::nullopt};
   const bool isMixed =
-      llvm::any_of(bucket.uses, [&](uint32_t other) { return isChunked(other) != isFromChunks; });
-  if (isMixed || GroupOp(info.op).areParametersOnHost() || (byCopyEngine && !network.copyEngines))
+      llvm::any_of(bucket.uses, [&](uint32_t other) { return plan.chunkedOf(other) != number; });
+  const bool isFromHost = chunk ? chunk->isOnHost : GroupOp(info.op).areParametersOnHost();
+  if (isMixed || isFromHost || (byCopyEngine && !network.copyEngines))
     return launch;
   launch.costed = findCosted(
       gather, {byCopyEngine ? CollectiveKind::CopyEngineGather : CollectiveKind::AllGather,
-               isFromChunks ? problem.groupOfUse(use).chunk->ranks : info.getShards(),
+               chunk ? chunk->ranks : info.getShards(),
                /*stride=*/1, gather.sizeBytes});
   return launch;
 }

@@ -19,7 +19,8 @@ struct Options {
   std::string shardPlacement, offloadPolicy;
   Transport transport = Transport::Kernels;
   std::vector<std::string> meshes = {""}; // "": the YAML file's
-  std::string offloadOptimizer = "none", offloadActivations = "none", reduceDtype;
+  std::string offloadOptimizer = "none", offloadActivations = "none", offloadChunks = "none";
+  std::string reduceDtype;
   int64_t microbatches = 0; // 0: the YAML file's
   std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward,
       splitRoot;
@@ -41,6 +42,7 @@ std::string inTemps(const Options &options, llvm::StringRef file);
 std::string getPrefix(size_t mesh);
 
 OffloadChoices getOffload(const Options &options);
+OffloadPolicy getChunkOffload(const Options &options);
 ScheduleChoice getSchedule(const Options &options);
 
 } // namespace fsdp

@@ -29,6 +29,10 @@ OffloadChoices fsdp::getOffload(const Options &options) {
   return {toOffloadPolicy(options.offloadOptimizer), toOffloadPolicy(options.offloadActivations)};
 }
 
+OffloadPolicy fsdp::getChunkOffload(const Options &options) {
+  return toOffloadPolicy(options.offloadChunks);
+}
+
 ScheduleChoice fsdp::getSchedule(const Options &options) {
   return options.schedule == "auto"   ? ScheduleChoice::Auto
          : options.schedule == "asap" ? ScheduleChoice::Asap
@@ -79,6 +83,7 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute);
   pipeline.offloadOptimizer = getOffload(options).optimizer;
   pipeline.offloadActivations = getOffload(options).activations;
+  pipeline.offloadChunks = getChunkOffload(options);
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
   pipeline.buckets = options.buckets;

@@ -272,6 +272,9 @@ static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) 
     if (std::optional<std::string> why = fsdp::explainUnusedOffload(
             policy, fsdp::getSchedule(options), options.memoryCap != "0"))
       throw CLI::ValidationError(flag, *why);
+  if (std::optional<std::string> why = fsdp::explainUnusedChunks(
+          fsdp::getChunkOffload(options), fsdp::getSchedule(options), options.memoryCap != "0"))
+    throw CLI::ValidationError("--offload-chunks", *why);
   if (std::optional<std::string> why =
           fsdp::explainUnusedTransport(options.transport, fsdp::getSchedule(options)))
     throw CLI::ValidationError("--transport", *why);
@@ -378,6 +381,12 @@ int main(int argc, char **argv) {
                  "finds this faster than recomputation under --memory-cap. Results are bitwise the "
                  "same, except with --fusion fast")
       ->check(CLI::IsMember({"none", "auto", "all"}))
+      ->capture_default_str();
+  app.add_option("--offload-chunks", options.offloadChunks,
+                 "chunks, which the ranks of a host keep of a group between forward and backward, "
+                 "in host memory: none; auto: those for which --schedule auto decides this under "
+                 "--memory-cap. Results are bitwise the same")
+      ->check(CLI::IsMember({"none", "auto"}))
       ->capture_default_str();
   fsdp::addFusionFlag(
       app, options.fusion,

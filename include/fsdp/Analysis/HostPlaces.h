@@ -7,18 +7,18 @@
 
 namespace fsdp {
 
-/// A gradient or an activation in the host's arena while operations first, ..., last of the step
-/// run, both included.
+/// A gradient, an activation or a chunk in the host's arena while operations first, ..., last of
+/// the step run, both included.
 struct StoredValue {
   mlir::Operation *store; // the start of the store
   int64_t bytes;
-  int64_t first, last; // positions of the store's start and of the last fetch's end
+  int64_t first, last; // positions of the store's start and of the last wait for what reads it
 };
 
 /// Bytes that a store copies, without padding.
 int64_t getStoredBytes(StoreStartOp store, const GroupTable &groups);
 
-/// The stored gradients and activations of a step, in order.
+/// The stored gradients, activations and chunks of a step, in order.
 llvm::SmallVector<StoredValue> collectStoredValues(mlir::Block &body, const GroupTable &groups);
 
 /// P5: in a planned module the buffers in the host's arena do not overlap while they are live, are

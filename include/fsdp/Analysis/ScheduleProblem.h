@@ -43,8 +43,10 @@ struct OperationRange {
 };
 
 /// The host copies of a group's optimizer state or of a single value, at positions of a problem.
-/// State is fetched and then stored. A gradient or an activation is stored and then fetched.
+/// State is fetched and then stored. A gradient or an activation is stored and then fetched. A
+/// chunk is only stored: the fetch is part of its gather.
 struct ScheduledHostCopy {
+  bool isOfChunk() const { return !fetch; }
   mlir::Operation *fetch = nullptr, *fetchWait = nullptr, *store = nullptr, *storeWait = nullptr;
   mlir::Operation *update = nullptr; // of optimizer state; null for a gradient or activation
   uint32_t fetchLaunch = 0, fetchWaited = 0, storeLaunch = 0, storeWaited = 0;
@@ -87,19 +89,24 @@ struct ScheduleProblem {
   std::vector<uint32_t> gradientCopies;
   bool hasCopies() const { return !sparedCopies.empty() || !gradientCopies.empty(); }
   /// Of a scheduled step, whose chunks are already operations and bytes of the problem. By group:
-  /// the chunk that the schedule could have kept. Then the chunks that it keeps: the operation that
-  /// makes the chunk, and the last operation during which the chunk is live.
+  /// the chunks that the schedule could have kept; on the host if it keeps any there. Then the
+  /// chunks that it keeps: the operation that makes the chunk, and the last operation during which
+  /// the chunk is live.
   struct ChosenChunk {
     uint32_t first, last;
     int64_t bytes;
   };
-  std::vector<std::optional<schedule::Chunk>> chunkChoices;
+  std::vector<std::vector<schedule::Chunk>> chunkChoices;
   std::vector<ChosenChunk> chosenChunks;
   /// Subtracts the copies that `plan` avoids from the durations and bytes.
   void spareCopies(const schedule::Plan &plan);
   /// A relaxation, in which no plan takes longer or needs more memory: without any of these copies,
   /// and with chunks as a choice.
   schedule::Problem getRelaxed() const;
+  /// The operation whose duration includes the wait.
+  size_t findOperation(const HostCopyWait &wait) const {
+    return std::min<size_t>(wait.position, problem.operations.size() - 1);
+  }
   /// The module's operation at this index, or the next one if the index is a pause.
   mlir::Operation *lookup(uint32_t operation) const;
   /// By use: the gather that serves it. Two uses share a gather if the copy is kept between them.
@@ -139,10 +146,12 @@ struct ScheduledStep : ScheduleProblem {
 /// becomes the problem's. Optimizer state on the host is fetched before its update and stored after
 /// it, far enough away to hide the copies as far as the cap allows. Activations on the host are
 /// copied likewise: their stores start and their fetches end where the module has them, and they
-/// are never in the arena for longer than in the module. Errors name a gradient.
+/// are never in the arena for longer than in the module. With `mayOffloadChunks` chunks may wait on
+/// the host. Errors name a gradient.
 llvm::FailureOr<ScheduleProblem>
 getScheduleProblem(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs,
-                   UpdatePlacement placement, std::optional<int64_t> memoryCapBytes = std::nullopt);
+                   UpdatePlacement placement, std::optional<int64_t> memoryCapBytes = std::nullopt,
+                   bool mayOffloadChunks = false);
 
 /// The problem and plan of a scheduled or planned module in its own order, from a pass or from an
 /// edit by hand. The plan passes schedule::verify if the module passes fsdp-verify-scheduled.

@@ -25,6 +25,7 @@ struct KeepReason {
   bool kept = false;
   /// The number of neighbours from whose chunks it is gathered; 0: no chunks.
   int64_t chunkRanks = 0;
+  bool isChunkOnHost = false;
   double chunkNs = 0; // duration of that gather
   schedule::KeepRule rule = schedule::KeepRule::Free;
   int64_t sizeBytes = 0; // held in between if kept
@@ -40,6 +41,7 @@ enum class HeldBy : uint8_t {
   Start,      // the launch is at the beginning of the step
   Gradients,  // its gradients are not ready earlier
   Release,    // the group's own copy is still live before
+  Store,      // its chunk is being stored on the host before
   Lane,       // the lane is busy at the launch: an earlier launch would not begin earlier
   LaneBefore, // the lane becomes free during the operation before
   Memory,     // it does not fit beside the operation before

@@ -97,7 +97,8 @@ struct HostCopyView {
   std::string group; // or the module and the value
   int64_t sizeBytes = 0;
   uint32_t launch = 0, wait = 0; // positions of the fetch; the reader follows the wait
-  schedule::Interval fetch, store;
+  std::optional<schedule::Interval> fetch; // nullopt: of a chunk, which its gather fetches
+  schedule::Interval store = {};
   /// Time that computation waits for both copies. It is part of the operations' durations.
   double exposedNs = 0;
 };

@@ -375,7 +375,7 @@ def Fsdp_StateType : TypeDef<Fsdp_Dialect, "State"> {
 
 def Fsdp_HostType : TypeDef<Fsdp_Dialect, "Host"> {
   let mnemonic = "host";
-  let summary = "A gradient or an activation in the memory of the host";
+  let summary = "A gradient, an activation or a chunk in the memory of the host";
   let description = [{
     ```mlir
     !fsdp.host<!fsdp.shard<@layers.0, f32>>

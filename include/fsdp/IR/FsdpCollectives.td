@@ -41,7 +41,8 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
     `offset`, written by memory planning, is the arena offset of the gathered bytes, rank by rank.
     In the flat layout these bytes are the parameters.
 
-    A chunk is gathered by as many neighbours as its type says.
+    A chunk is gathered by as many neighbours as its type says. A chunk on the host is first copied
+    to its part of the gathered bytes, on the host-to-device stream.
 
     With `by copy_engine` the devices' copy engines move the bytes; otherwise kernels do. `by auto`
     leaves it to the schedule; only sharded steps have it.
@@ -54,10 +55,12 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
     %u1 = fsdp.all_gather.start %s1 over ["dp"] fwd on gather coalesced : !fsdp.shard<@layers.1, f32>
     %u2 = fsdp.all_gather.start %s2 over ["dp"] fwd on gather by copy_engine
         : !fsdp.shard<@layers.2, f32>
+    %u3 = fsdp.all_gather.start %s3 over ["dp"] bwd on gather
+        : !fsdp.host<!fsdp.shard<@layers.3, f32, 8>>
     ```
   }];
-  let arguments = (ins Fsdp_ShardType:$shard, StrArrayAttr:$axes, EnumProp<Aten_Phase>:$phase,
-                       EnumProp<Fsdp_Stream>:$stream,
+  let arguments = (ins AnyTypeOf<[Fsdp_ShardType, Fsdp_HostType]>:$shard, StrArrayAttr:$axes,
+                       EnumProp<Aten_Phase>:$phase, EnumProp<Fsdp_Stream>:$stream,
                        DefaultValuedProp<EnumProp<Fsdp_Transport>,
                                          "::fsdp::Transport::Kernels">:$transport,
                        UnitAttr:$coalesced,
@@ -68,13 +71,18 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
     (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($shard))
   }];
   let extraClassDeclaration = declaration # [{
-    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getShard().getType().getGroup(); }
+    /// Of the shard or chunk, wherever it lies.
+    ::fsdp::ShardType getShardType();
+    /// True if it gathers a chunk that waits on the host.
+    bool isFromHost() { return ::mlir::isa<::fsdp::HostType>(getShard().getType()); }
+    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getShardType().getGroup(); }
     ::llvm::StringRef getGroup() { return getGroupAttr().getValue(); }
     /// Null if there is none.
     ::fsdp::AllGatherWaitOp getWait();
     /// The only reshard; null if there is none.
     ::fsdp::ReshardOp getReshard();
   }];
+  let hasVerifier = 1;
 }
 
 def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [

@@ -72,20 +72,20 @@ def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients and activations on the host
+// Gradients, activations and chunks on the host
 //===----------------------------------------------------------------------===//
 //
 // The same memory model. A stored value occupies the host's arena from its store's start to the end
-// of its last fetch.
+// of its last fetch, a chunk to the wait for its gather.
 
 def Fsdp_StoreStartOp : Fsdp_Op<"store.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_InStepBy<["getTitle"]>]> {
-  let summary = "Start copying a gradient or an activation to the host";
+  let summary = "Start copying a gradient, an activation or a chunk to the host";
   let description = [{
     The value is a reduced gradient, kept for later microbatches or for the norm of all gradients,
-    or an activation that the forward keeps for the backward, a tensor without gaps. `at`, written
-    by memory planning, is its offset in the host's arena (bytes).
+    an activation that the forward keeps for the backward, a tensor without gaps, or a chunk
+    (`fsdp.chunk`). `at`, written by memory planning, is its offset in the host's arena (bytes).
 
     ```mlir
     %t = fsdp.store.start %d : !fsdp.shard<@layers.0, f32>
@@ -93,6 +93,15 @@ def Fsdp_StoreStartOp : Fsdp_Op<"store.start", [
     %h = fsdp.fetch.start %s : !fsdp.host<!fsdp.shard<@layers.0, f32>>
     %e = fsdp.fetch.wait %h : !fsdp.shard<@layers.0, f32>
     fsdp.update @layers.0 with %e step %step lr %lr clip %clip : !fsdp.shard<@layers.0, f32>
+    ```
+
+    A chunk is not fetched: its gather takes it from the host.
+
+    ```mlir
+    %k = fsdp.chunk(%p#0, %p#1) : (tensor<64x64xf32>, tensor<64xf32>) -> !fsdp.shard<@layers.0, f32, 2>
+    %t = fsdp.store.start %k : !fsdp.shard<@layers.0, f32, 2>
+    %s = fsdp.store.wait %t : !fsdp.host<!fsdp.shard<@layers.0, f32, 2>>
+    %u = fsdp.all_gather.start %s over ["dp"] bwd on gather : !fsdp.host<!fsdp.shard<@layers.0, f32, 2>>
     ```
   }];
   let arguments = (ins Fsdp_StorableType:$value, OptionalAttr<I64Attr>:$offset);

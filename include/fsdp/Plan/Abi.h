@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 25u
+#define FSDP_PLAN_ABI_VERSION 26u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -142,9 +142,10 @@ typedef enum fsdp_entry_kind {
   FSDP_VIEW = 1,
   /* Gathers group `target` on `stream`: `bytes` per rank from `source` (its gather_shard, of
    * `dtype`) to `destination` (rank by rank). One FSDP_WAIT waits for `handle`. If `communicator`
-   * has the group's chunk_ranks neighbours, `source` is the chunk of an FSDP_CHUNK. Otherwise, with
-   * parameters_on_host, `source` is the group's host_gather_shard: the runtime first copies it to
-   * its part of `destination` on stream FSDP_HOST_TO_DEVICE, and gathers from there. If `dtype` is
+   * has the group's chunk_ranks neighbours, `source` is the chunk of an FSDP_CHUNK. With
+   * `from_host`, `source` is in the host's arena, the chunk as an FSDP_STORE_START has stored it,
+   * or, with parameters_on_host, the group's host_gather_shard: the runtime first copies it to its
+   * part of `destination` on stream FSDP_HOST_TO_DEVICE, and gathers from there. If `dtype` is
    * FSDP_U8 and the group's gather_dtype another, `source` is the shard as encoded by FSDP_CALLs,
    * in the per-param layout only, and FSDP_CALLs after the FSDP_WAIT decode the parameters. */
   FSDP_ALL_GATHER_START = 2,
@@ -210,9 +211,9 @@ typedef enum fsdp_entry_kind {
   /* Computes the norm of the gradients of group `target` on this rank, which the runtime keeps for
    * FSDP_PARTIAL_NORM, from `count` elements of `dtype` at `source`. */
   FSDP_SHARD_NORM = 18,
-  /* Copies a reduced gradient or an activation, `bytes` bytes, from `source` in the arena to
-   * `destination` in the host's, on stream FSDP_DEVICE_TO_HOST. One FSDP_WAIT waits for `handle`.
-   * `module` is the group's, or that of the operator that computed the activation. */
+  /* Copies a reduced gradient, an activation or a chunk, `bytes` bytes, from `source` in the arena
+   * to `destination` in the host's, on stream FSDP_DEVICE_TO_HOST. One FSDP_WAIT waits for
+   * `handle`. `module` is the group's, or that of the operator that computed the activation. */
   FSDP_STORE_START = 19,
   /* The same from `source` in the host's arena to `destination` in the arena, on stream
    * FSDP_HOST_TO_DEVICE. */
@@ -246,7 +247,7 @@ typedef struct fsdp_entry {
   uint32_t module;       /* string: qualified name of the module */
   uint32_t location;     /* string: file:line, or "" */
   uint32_t reduce_op;    /* fsdp_reduce_op */
-  uint32_t reserved;
+  uint32_t from_host;    /* FSDP_ALL_GATHER_START: 1 if `source` is in the host's arena */
   double predivide, postdivide; /* divisors of reductions; 0: nothing is divided */
 } fsdp_entry;
 

@@ -34,8 +34,7 @@ struct Decisions {
   bool shareLane = false;
   /// A tighter cap than the problem's, for gathers ahead of their uses. It leads to other plans.
   std::optional<int64_t> memoryCapBytes;
-  /// By use: whether it is gathered from chunks. Empty: none is. A bucket in which some uses are
-  /// gathered from chunks and some are not becomes two launches.
+  /// As Plan::chunked. A bucket of uses with several numbers becomes several launches.
   std::vector<uint8_t> chunked = {};
   bool operator==(const Decisions &) const = default;
 };

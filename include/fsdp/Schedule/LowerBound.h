@@ -29,8 +29,8 @@ std::string_view getName(BoundKind kind);
 struct LowerBound {
   double makespanNs = 0;
   BoundKind kind = BoundKind::Path; // of the bounds, the largest
-  /// By use: the fractions that the solution of the linear program keeps and gathers from chunks,
-  /// in [0, 1]. Empty if none was solved.
+  /// By use: the fractions that the solution of the linear program keeps and gathers from any
+  /// chunks, in [0, 1]. Empty if none was solved.
   std::vector<double> kept, chunked;
 };
 

@@ -12,8 +12,8 @@
 
 namespace fsdp::schedule {
 
-/// Gathers that are launched together and complete together. Their groups are of one mesh, and
-/// either all of them are gathered from chunks or none is. A group has one copy at a time: its next
+/// Gathers that are launched together and complete together. Their groups are of one mesh, and all
+/// of them have the same number in `chunked`. A group has one copy at a time: its next
 /// gather is launched after the copy of its previous use is released.
 struct GatherBucket {
   std::vector<uint32_t> uses; // in order of use
@@ -37,17 +37,18 @@ struct Plan {
   std::vector<ReductionBucket> reductions; // likewise; launches and waits do not decrease
   /// True: reductions run on the gathers' lane although the problem has two lanes.
   bool shareLane = false;
-  /// By use: whether it is gathered from the chunks that the group's previous use left. Empty: none
-  /// is.
+  /// By use: 0 if it is gathered from all ranks, else the number, counted from 1, of the group's
+  /// chunk that the group's previous use left and from which it is gathered. Empty: all are 0.
   std::vector<uint8_t> chunked = {};
-  bool isChunked(uint32_t use) const { return !chunked.empty() && chunked[use]; }
+  uint8_t chunkedOf(uint32_t use) const { return chunked.empty() ? uint8_t(0) : chunked[use]; }
+  bool isChunked(uint32_t use) const { return chunkedOf(use) > 0; }
   bool operator==(const Plan &) const = default;
 };
 
 /// Proves without the simulator that the plan is complete and correct under every timing:
 ///   every use is kept, or gathered exactly once before its first operation;
-///   a use is gathered from chunks only if its group has chunks, and by copy engines only if its
-///   mesh has them;
+///   a use is gathered from chunks only if its group has them, from the host only after they have
+///   been stored there, and by copy engines only if its mesh has them;
 ///   every reduction happens exactly once between `ready` and `update`;
 ///   each lane has one order, and each wait comes after its launch, so no deadlock is possible;
 ///   the memory cap holds at every position.

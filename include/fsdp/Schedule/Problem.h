@@ -21,7 +21,8 @@
 //
 // Chunks. The last operation of a use that leaves a chunk also makes it, so this operation takes
 // longer by the copy. The chunk is live from that operation to the first operation of the use that
-// is gathered from it, both included.
+// is gathered from it, both included. A chunk that waits on the host is live until it is stored
+// (Use::storedBy) instead, and gathered at a later position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,6 +54,9 @@ struct Operation {
 struct Use {
   uint32_t group = 0;
   uint32_t first = 0, last = 0;
+  /// The operation by whose end a chunk that this use leaves has been copied to the host; at least
+  /// `last`, or 0, which means `last`. The copy takes no time of the computation.
+  uint32_t storedBy = 0;
   bool operator==(const Use &) const = default;
 };
 
@@ -63,8 +67,10 @@ enum class KeepRule : uint8_t { Free, Never, Always };
 struct Chunk {
   int64_t ranks = 0; // number of these neighbours, for people
   int64_t bytes = 0;
-  double copyNs = 0;         // to make it from the gathered copy, on the compute stream
-  CollectiveCost gatherCost; // among the neighbours, by bytes of the full parameters
+  double copyNs = 0; // to make it from the gathered copy, on the compute stream
+  /// Among the neighbours, by bytes of the full parameters. Includes the copy from the host.
+  CollectiveCost gatherCost;
+  bool isOnHost = false; // it waits for its gather on the host
   bool operator==(const Chunk &) const = default;
 };
 
@@ -88,8 +94,9 @@ struct Group {
   std::string name;          // for people
   int64_t gatheredBytes = 0; // of the full parameters, on each rank
   KeepRule keep = KeepRule::Free;
-  /// Set if a use after the first may be gathered from chunks that the use before it leaves.
-  std::optional<Chunk> chunk = std::nullopt;
+  /// The chunks that a use may leave for the use after it, which is then gathered from them. Empty:
+  /// none. Chunks that are gathered faster come first.
+  std::vector<Chunk> chunks = {};
   uint32_t mesh = 0;
   bool operator==(const Group &) const = default;
 };
@@ -134,6 +141,17 @@ struct Problem {
   /// By position: whether a use begins or has ended, gradients are ready, or an update begins.
   std::vector<uint8_t> events() const;
   const Group &groupOfUse(uint32_t use) const { return groups[uses[use].group]; }
+  /// The chunk of this number (Plan::chunked), counted from 1, of the use's group.
+  const Chunk &chunkOf(uint32_t use, uint8_t number) const {
+    return groupOfUse(use).chunks[number - 1];
+  }
+  /// The first position at which the use after `previous` in its group may be gathered: from the
+  /// chunk of this number, or from all ranks if it is 0.
+  uint32_t releasedAt(uint32_t previous, uint8_t number) const {
+    const Use &use = uses[previous];
+    const bool isStored = number > 0 && chunkOf(previous, number).isOnHost;
+    return (isStored && use.storedBy > use.last ? use.storedBy : use.last) + 1;
+  }
   const Group &groupOfReduction(uint32_t index) const { return groups[reductions[index].group]; }
   const Mesh &meshOf(const Group &group) const { return meshes[group.mesh]; }
   const Mesh &meshOfUse(uint32_t use) const { return meshOf(groupOfUse(use)); }
@@ -145,15 +163,14 @@ struct Problem {
     const Mesh &mesh = meshOfUse(use);
     return mesh.copyEngineCost && !isChunked && (isWanted || mesh.copyEngineOnly);
   }
-  const CollectiveCost &gatherCostOf(uint32_t use, bool isChunked, bool byCopyEngine) const {
-    if (goesByCopyEngine(use, isChunked, byCopyEngine))
+  const CollectiveCost &gatherCostOf(uint32_t use, uint8_t chunked, bool byCopyEngine) const {
+    if (goesByCopyEngine(use, chunked > 0, byCopyEngine))
       return *meshOfUse(use).copyEngineCost;
-    return isChunked ? groupOfUse(use).chunk->gatherCost : meshOfUse(use).gatherCost;
+    return chunked > 0 ? chunkOf(use, chunked).gatherCost : meshOfUse(use).gatherCost;
   }
   /// Whether a plan may choose between transports.
   bool hasTransports() const;
-  /// The duration of one launch that gathers these uses. `chunked` says by use which are gathered
-  /// from chunks (Plan.h); empty: none.
+  /// The duration of one launch that gathers these uses. `chunked` is that of a plan (Plan.h).
   CollectiveDuration ofGather(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked,
                               bool byCopyEngine) const;
   /// The duration of one launch of these reductions, and of the all-reduce over replicas that

@@ -21,6 +21,7 @@ struct SearchFlags {
   std::string maxBucketSize = "0"; // 1GiB; 0: no limit
   uint64_t seed = 0;
   int64_t budget = 3000; // simulations
+  bool offloadChunks = false; // chunks may wait on the host
   cost::CostOptions costs = {};
 };
 

@@ -59,10 +59,15 @@ static void addGatherWindows(const Problem &problem, CollectiveWindows &found) {
     window.gate = findFitting(window.keptFrom, use.first, window.sizeBytes);
     window.keepable = rule == KeepRule::Free && window.gate == window.keptFrom;
     window.cost = window.leastCost = problem.meshOfUse(u).leastGatherCost();
-    if (mayChunk(problem, u, previous[u]) &&
-        findFitting(window.keptFrom, use.first, group.chunk->bytes) == window.keptFrom) {
-      window.chunk = group.chunk;
-      window.leastCost = leastOf(window.cost, group.chunk->gatherCost);
+    for (uint8_t number = 1; number <= group.chunks.size(); ++number) {
+      const Chunk &chunk = group.chunks[number - 1];
+      if (!mayChunk(problem, u, previous[u], number) ||
+          (!chunk.isOnHost &&
+           findFitting(window.keptFrom, use.first, chunk.bytes) != window.keptFrom))
+        continue;
+      const CollectiveCost cost = leastOf(window.cost, chunk.gatherCost);
+      window.chunks.push_back({chunk, cost, sharesOf(cost, found.gatherCost)});
+      window.leastCost = leastOf(window.leastCost, cost);
     }
     window.shares = sharesOf(window.cost, found.gatherCost);
     window.leastShares = sharesOf(window.leastCost, found.gatherCost);

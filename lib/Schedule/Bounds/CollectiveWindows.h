@@ -19,6 +19,13 @@ struct CostShares {
   double byte = 1, latency = 1;
 };
 
+/// A chunk from which a use may be gathered.
+struct ChunkWindow {
+  Chunk chunk;
+  CollectiveCost cost; // the least of a gather from it and of one from all ranks
+  CostShares shares;
+};
+
 /// A use that a plan may gather: the problem does not demand that an earlier copy is kept for it.
 struct GatherWindow {
   uint32_t use = 0;
@@ -27,8 +34,8 @@ struct GatherWindow {
   uint32_t gate = 0;     // first position at which a launch fits, at least keptFrom
   uint32_t first = 0;    // first operation of the use, which waits for the gather
   bool keepable = false; // the previous use's copy may be kept and fits until `first`
-  /// Set if a chunk of the previous use's copy may be kept and fits until `first`.
-  std::optional<Chunk> chunk = std::nullopt;
+  /// Those that fit until `first`, or that are on the host by then.
+  std::vector<ChunkWindow> chunks = {};
   /// `cost` is the least cost of a gather from all ranks by any transport; `leastCost` includes
   /// gathers from chunks.
   CollectiveCost cost, leastCost;

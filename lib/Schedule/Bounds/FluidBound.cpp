@@ -92,7 +92,8 @@ LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions
   bound.chunked.resize(problem.uses.size());
   for (const FluidGather &gather : fluid.gathers) {
     bound.kept[gather.use] = valueOf(gather.kept);
-    bound.chunked[gather.use] = valueOf(gather.chunked);
+    for (const FluidChunk &choice : gather.choices)
+      bound.chunked[gather.use] += valueOf(choice.chosen);
   }
   return bound;
 }

@@ -20,7 +20,7 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   cuts[0] = cuts[n] = 1;
   for (const GatherWindow &gather : windows.gathers) {
     cuts[gather.gate] = cuts[gather.first] = 1; // a copy that may be kept has its gate at keptFrom
-    if (gather.chunk)
+    if (!gather.chunks.empty())
       cuts[gather.keptFrom] = 1;
   }
   for (const ReductionWindow &reduction : windows.reductions) {
@@ -75,17 +75,21 @@ void FluidProgram::addChoices() {
     FluidGather gather{window, double(window.sizeBytes) / byteUnit};
     gather.kept = addChoice(gather.keepable);
     gather.merged = addChoice(merge && gather.mergeable);
-    gather.begunChunks = gather.chunked = addChoice(gather.chunk.has_value());
-    if (gather.chunked && gather.merged) {
-      gather.begunChunks = addChoice(true);
-      program.requireAtLeast(gather.chunked, gather.begunChunks);
+    for (const ChunkWindow &chunk : gather.chunks) {
+      FluidChunk choice{chunk};
+      choice.begun = choice.chosen = addChoice(true);
+      if (gather.merged) {
+        choice.begun = addChoice(true);
+        program.requireAtLeast(choice.chosen, choice.begun);
+      }
+      gather.choices.push_back(std::move(choice));
+      mostChunkShare = std::max(mostChunkShare, chunk.shares.byte);
     }
-    if (gather.kept && gather.chunked)
-      program.requireAtLeast(1, gather.kept + Expression(gather.chunked));
-    if (gather.merged && (gather.kept || gather.chunked))
-      program.requireAtLeast(1, gather.kept + Expression(gather.merged) + gather.begunChunks);
-    if (gather.chunk)
-      mostChunkShare = std::max(mostChunkShare, gather.leastShares.byte);
+    if (gather.choices.size() + (gather.kept ? 1 : 0) > 1)
+      program.requireAtLeast(1, gather.kept + gather.sumOf(&FluidChunk::chosen));
+    if (gather.merged && gather.mayBeLess())
+      program.requireAtLeast(1, gather.kept + Expression(gather.merged) +
+                                    gather.sumOf(&FluidChunk::begun));
     gathers.push_back(std::move(gather));
   }
   const bool mergeReductions = reduceCost.latency > 0;
@@ -106,22 +110,27 @@ void FluidProgram::addGatherSums() {
   Column savedBytes, savedLatencies, notWhole;
   double latencies = 0, copyBytes = 0;
   for (const FluidGather &gather : gathers) {
-    const CostShares &shares = gather.shares, &least = gather.leastShares;
+    const CostShares &shares = gather.shares;
     const double size = gather.size;
+    Expression lessBytes, fewerLatencies; // of gathers from chunks
+    for (const FluidChunk &choice : gather.choices) {
+      lessBytes += size * (shares.byte - choice.shares.byte) * Expression(choice.chosen);
+      fewerLatencies += (shares.latency - choice.shares.latency) * Expression(choice.begun);
+    }
     gatherWork.mostBytes += size * shares.byte;
     latencies += shares.latency;
-    if (gather.kept || gather.chunked)
-      savedBytes = addSum(savedBytes + size * shares.byte * Expression(gather.kept) +
-                              size * (shares.byte - least.byte) * Expression(gather.chunked),
+    if (gather.mayBeLess())
+      savedBytes = addSum(savedBytes + size * shares.byte * Expression(gather.kept) + lessBytes,
                           gatherWork.mostBytes);
     copyBytes += size;
-    if (mostChunkShare > 0 && (gather.kept || gather.chunked))
-      notWhole = addSum(notWhole + size * (gather.kept + Expression(gather.chunked)), copyBytes);
+    if (mostChunkShare > 0 && gather.mayBeLess())
+      notWhole =
+          addSum(notWhole + size * (gather.kept + gather.sumOf(&FluidChunk::chosen)), copyBytes);
     wholeBytes.push_back(copyBytes - Expression(notWhole));
-    if (gather.kept || gather.merged || gather.chunked)
+    if (gather.merged || gather.mayBeLess())
       savedLatencies =
           addSum(savedLatencies + shares.latency * (gather.kept + Expression(gather.merged)) +
-                     (shares.latency - least.latency) * Expression(gather.begunChunks),
+                     fewerLatencies,
                  latencies);
     gatherWork.bytes.push_back(gatherWork.mostBytes - Expression(savedBytes));
     gatherWork.latencies.push_back(latencies - Expression(savedLatencies));
@@ -153,7 +162,8 @@ void FluidProgram::addReductionSums() {
   deadlineWork = sumReductions(byDeadline);
 }
 
-/// The last operation of a use makes its chunk, and a segment ends with this operation.
+/// The last operation of a use makes its chunk, and a segment ends with this operation. Chunks on
+/// the host count as if they were stored at once.
 void FluidProgram::addKeptBytes() {
   // By position: bytes that become live minus bytes that die, of kept copies and chunks; the time
   // to make chunks before it.
@@ -168,9 +178,10 @@ void FluidProgram::addKeptBytes() {
       most += size;
     };
     stays(gather.kept, gather.size);
-    if (gather.chunk) {
-      stays(gather.chunked, double(gather.chunk->bytes) / byteUnit);
-      copyTimes[gather.keptFrom].add(gather.chunked, gather.chunk->copyNs / timeUnitNs);
+    for (const FluidChunk &choice : gather.choices) {
+      if (!choice.chunk.isOnHost)
+        stays(choice.chosen, double(choice.chunk.bytes) / byteUnit);
+      copyTimes[gather.keptFrom].add(choice.chosen, choice.chunk.copyNs / timeUnitNs);
     }
   }
   Column bytes;

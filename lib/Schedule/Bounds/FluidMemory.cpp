@@ -73,8 +73,9 @@ void FluidProgram::addMemory() {
     for (const GatherWindow &gather : gathers) {
       if (isOpen(gather.gate, gather.first))
         ++copies[gather.sizeBytes];
-      if (gather.chunk && isOpen(gather.keptFrom, gather.first))
-        ++copies[gather.chunk->bytes];
+      for (const ChunkWindow &window : gather.chunks)
+        if (!window.chunk.isOnHost && isOpen(gather.keptFrom, gather.first))
+          ++copies[window.chunk.bytes];
     }
     buffers = copies;
     for (const ReductionWindow &reduction : reductions)

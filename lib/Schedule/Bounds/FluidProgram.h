@@ -19,13 +19,25 @@
 
 namespace fsdp::schedule {
 
+/// A chunk with its columns: gathered from it; gathered from it and first in its bucket.
+struct FluidChunk : ChunkWindow {
+  Column chosen = {}, begun = {};
+};
+
 /// A gather with its columns, which are in [0, 1]. All gathers of a bucket but the first are
 /// merged.
 struct FluidGather : GatherWindow {
   double size = 0; // gathered bytes, in the program's unit
   Column kept = {}, merged = {};
-  // Gathered from chunks; gathered from chunks and first in its bucket.
-  Column chunked = {}, begunChunks = {};
+  std::vector<FluidChunk> choices = {}; // by chunk
+
+  bool mayBeLess() const { return kept || !choices.empty(); } // than a gather from all ranks
+  Expression sumOf(Column FluidChunk::*column) const {
+    Expression sum;
+    for (const FluidChunk &choice : choices)
+      sum += choice.*column;
+    return sum;
+  }
 };
 
 /// All reductions of a bucket but the last are merged.

@@ -100,14 +100,16 @@ void FluidProgram::addTurns() {
          i < kNextGathers && gather != gathers.end() && gather->first < reduction.deadline;
          ++i, ++gather) {
       Turns turns = findTurns(reduction, *gather, gather->cost);
-      double ofChunksNs = findTurns(reduction, *gather, gather->leastCost).gatheredNs;
-      auto saved = [&](Column choice, double ns) {
-        return std::max(0., turns.gatheredNs - ns) / timeUnitNs * Expression(choice);
+      Expression least = turns.gatheredNs / timeUnitNs;
+      auto save = [&](Column choice, double ns) {
+        least -= std::max(0., turns.gatheredNs - ns) / timeUnitNs * Expression(choice);
       };
+      save(gather->kept, turns.keptNs);
+      for (const FluidChunk &choice : gather->choices)
+        save(choice.chosen, findTurns(reduction, *gather, choice.cost).gatheredNs);
       program.requireAtLeast(segmentAt(reduction.deadline).reduced.time -
                                  Expression(segmentAt(reduction.ready).before.time),
-                             turns.gatheredNs / timeUnitNs - saved(gather->kept, turns.keptNs) -
-                                 saved(gather->chunked, ofChunksNs));
+                             least);
     }
   }
 }

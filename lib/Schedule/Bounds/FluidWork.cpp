@@ -89,12 +89,15 @@ void FluidProgram::addMergedReductions() {
 /// reductions that must have ended at its gate. Each takes at least as long as alone.
 void FluidProgram::addSingleCollectives() {
   for (const FluidGather &gather : gathers) {
-    double duration = gather.cost.durationNs(gather.sizeBytes) / timeUnitNs;
-    double least = gather.leastCost.durationNs(gather.sizeBytes) / timeUnitNs;
+    auto durationBy = [&](const CollectiveCost &cost) {
+      return cost.durationNs(gather.sizeBytes) / timeUnitNs;
+    };
+    const double duration = durationBy(gather.cost);
+    Expression least = duration * (1.0 - Expression(gather.kept));
+    for (const FluidChunk &choice : gather.choices)
+      least -= (duration - durationBy(choice.cost)) * Expression(choice.chosen);
     program.requireAtLeast(segmentAt(gather.first).start.time,
-                           segmentAt(gather.gate).launch.time +
-                               duration * (1.0 - Expression(gather.kept)) -
-                               (duration - least) * Expression(gather.chunked));
+                           segmentAt(gather.gate).launch.time + least);
   }
   for (const FluidReduction &reduction : reductions) {
     double duration = reduction.cost.durationNs(reduction.inputBytes) / timeUnitNs;
@@ -116,7 +119,7 @@ void FluidProgram::addLaneRows(const Moment &from, const Moment &to, bool isComp
 
 void FluidProgram::addLanes() {
   const bool hasChunks = std::ranges::any_of(
-      gathers, [](const FluidGather &gather) { return gather.chunk.has_value(); });
+      gathers, [](const FluidGather &gather) { return !gather.choices.empty(); });
   for (const FluidSegment &segment : segments) {
     if (segment.launch.time != segment.before.time)
       addLaneRows(segment.before, segment.launch, false, {});

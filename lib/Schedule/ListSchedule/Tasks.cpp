@@ -42,7 +42,7 @@ bool fsdp::schedule::isComplete(const TaskContext &context, const Decisions &dec
     const int32_t previous = context.previousUses[i];
     if (keepRuleOf(problem, i, previous) == (kept[i] ? KeepRule::Never : KeepRule::Always))
       return false;
-    if (!chunked.empty() && chunked[i] && (kept[i] || !mayChunk(problem, i, previous)))
+    if (!chunked.empty() && chunked[i] && (kept[i] || !mayChunk(problem, i, previous, chunked[i])))
       return false;
   }
   return std::ranges::count(isServed, 0) == 0 && std::ranges::count(isReduced, 0) == 0;
@@ -57,14 +57,14 @@ static GatherTask makeGatherTask(const TaskContext &context, const std::vector<u
   std::ranges::sort(task.uses);
   task.first = problem.uses[task.uses.front()].first;
   task.earliest = std::min(bucket.gate, task.first);
+  const uint32_t first = task.uses.front(); // all uses have one mesh and one number of a chunk
+  const uint8_t chunked = context.chunked.empty() ? uint8_t(0) : context.chunked[first];
   for (uint32_t use : task.uses) {
     if (int32_t previous = context.previousUses[use]; previous >= 0)
-      task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
+      task.earliest = std::max(task.earliest, problem.releasedAt(uint32_t(previous), chunked));
     task.bytes += problem.groupOfUse(use).gatheredBytes;
   }
-  const uint32_t use = task.uses.front(); // all uses have one mesh; all or none are from chunks
-  const bool isChunked = !context.chunked.empty() && context.chunked[use];
-  task.byCopyEngine = problem.goesByCopyEngine(use, isChunked, bucket.byCopyEngine);
+  task.byCopyEngine = problem.goesByCopyEngine(first, chunked > 0, bucket.byCopyEngine);
   task.duration = problem.ofGather(task.uses, context.chunked, task.byCopyEngine);
   return task;
 }
@@ -139,7 +139,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
         bucket.uses, mostBytes,
         [&](uint32_t use) {
           return std::pair(problem.groupOfUse(use).mesh,
-                           !decisions.chunked.empty() && decisions.chunked[use]);
+                           decisions.chunked.empty() ? uint8_t(0) : decisions.chunked[use]);
         },
         [&](uint32_t use) { return problem.groupOfUse(use).gatheredBytes; },
         [&](const std::vector<uint32_t> &uses) {

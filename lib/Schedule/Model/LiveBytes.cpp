@@ -43,11 +43,14 @@ std::vector<Operation> fsdp::schedule::addChunks(const Problem &problem,
   for (size_t use = 0; use < chunked.size(); ++use) {
     if (!chunked[use])
       continue;
-    const Chunk &chunk = *problem.groupOfUse(use).chunk;
-    uint32_t made = problem.uses[previousUses[use]].last;
+    const Chunk &chunk = problem.chunkOf(use, chunked[use]);
+    const auto previous = uint32_t(previousUses[use]);
+    const uint32_t made = problem.uses[previous].last;
+    const uint32_t end =
+        chunk.isOnHost ? problem.releasedAt(previous, chunked[use]) : problem.uses[use].first + 1;
     operations[made].durationNs += chunk.copyNs;
     changes[made] += chunk.bytes;
-    changes[problem.uses[use].first + 1] -= chunk.bytes;
+    changes[end] -= chunk.bytes;
     operations[made].carriedBytes -= chunk.bytes; // the chunk is not live before the operation
   }
   int64_t liveBytes = 0;

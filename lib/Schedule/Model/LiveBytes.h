@@ -14,14 +14,16 @@ inline KeepRule keepRuleOf(const Problem &problem, uint32_t use, int32_t previou
 }
 /// By use: whether the problem demands that it is kept.
 std::vector<uint8_t> keepByRule(const Problem &problem);
-/// Whether a use may be gathered from chunks.
-inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous) {
+/// Whether a use may be gathered from the chunk of this number; `previous` as above. A chunk on the
+/// host must be stored in time.
+inline bool mayChunk(const Problem &problem, uint32_t use, int32_t previous, uint8_t number) {
   const Group &group = problem.groupOfUse(use);
-  return previous >= 0 && group.chunk && group.keep != KeepRule::Always;
+  return previous >= 0 && number <= group.chunks.size() && group.keep != KeepRule::Always &&
+         problem.releasedAt(uint32_t(previous), number) <= problem.uses[use].first;
 }
 
-/// The operations of a plan that gathers the uses in `chunked` (by use) from chunks. Durations
-/// include the time to make chunks, and bytes include chunks. Empty `chunked`: no use is. O(n).
+/// The operations of a plan with this Plan::chunked. Durations include the time to make chunks, and
+/// bytes include chunks. O(n).
 std::vector<Operation> addChunks(const Problem &problem, std::span<const uint8_t> chunked);
 /// The problem with these operations.
 Problem withChunks(const Problem &problem, std::span<const uint8_t> chunked);

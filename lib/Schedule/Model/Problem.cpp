@@ -48,6 +48,12 @@ static Wrong checkUses(const Problem &problem) {
              std::to_string(use.last);
     if (use.last >= problem.operations.size())
       return outOf("last operation of " + name, use.last, problem.operations.size());
+    if (use.storedBy != 0 && use.storedBy < use.last)
+      return name + " ends at operation " + std::to_string(use.last) +
+             ", although its chunk is stored by operation " + std::to_string(use.storedBy);
+    if (use.storedBy >= problem.operations.size())
+      return outOf("operation by which a chunk is stored of " + name, use.storedBy,
+                   problem.operations.size());
     if (i > 0) {
       const Use &before = problem.uses[i - 1];
       if (std::tie(use.first, use.last) < std::tie(before.first, before.last))
@@ -151,17 +157,16 @@ static Wrong checkGroups(const Problem &problem) {
       return "group '" + group.name + "' has " + std::to_string(group.gatheredBytes) + " bytes";
     if (group.mesh >= problem.meshes.size())
       return outOf("mesh of group '" + group.name + "'", group.mesh, problem.meshes.size());
-    if (!group.chunk)
-      continue;
-    if (group.chunk->bytes < 0)
-      return "a chunk of group '" + group.name + "' has " + std::to_string(group.chunk->bytes) +
-             " bytes";
-    if (!isAmount(group.chunk->copyNs))
-      return "a chunk of group '" + group.name + "' takes " + std::to_string(group.chunk->copyNs) +
-             " ns to copy";
-    if (Wrong wrong =
-            checkCost(group.chunk->gatherCost, "gather of chunks of group '" + group.name + "'"))
-      return wrong;
+    for (const Chunk &chunk : group.chunks) {
+      const std::string name = "a chunk of group '" + group.name + "'";
+      if (chunk.bytes < 0)
+        return name + " has " + std::to_string(chunk.bytes) + " bytes";
+      if (!isAmount(chunk.copyNs))
+        return name + " takes " + std::to_string(chunk.copyNs) + " ns to copy";
+      if (Wrong wrong =
+              checkCost(chunk.gatherCost, "gather of chunks of group '" + group.name + "'"))
+        return wrong;
+    }
   }
   return std::nullopt;
 }
@@ -233,7 +238,7 @@ CollectiveDuration Problem::ofGather(std::span<const uint32_t> bucket,
   return durationOf(
       bucket, coalesces, [&](uint32_t use) { return groupOfUse(use).gatheredBytes; },
       [&](uint32_t use) -> const CollectiveCost & {
-        return gatherCostOf(use, !chunked.empty() && chunked[use], byCopyEngine);
+        return gatherCostOf(use, chunked.empty() ? uint8_t(0) : chunked[use], byCopyEngine);
       });
 }
 

@@ -25,6 +25,9 @@ private:
   struct Moments;
   Moments findMoments() const;
   std::vector<uint32_t> findLastReaders() const;
+  bool isFromHost(uint32_t use) const {
+    return plan.isChunked(use) && problem.chunkOf(use, plan.chunked[use]).isOnHost;
+  }
   std::string nameUse(uint32_t use) const {
     return "use " + std::to_string(use) + " of group '" + problem.groupOfUse(use).name + "'";
   }
@@ -72,8 +75,9 @@ Wrong Verifier::checkUses() const {
       return nameUse(use) + " is kept and gathered from chunks";
     if (!hasPrevious)
       return nameUse(use) + " is gathered from chunks, although it is the first of its group";
-    if (!group.chunk)
-      return nameUse(use) + " is gathered from chunks, which the group does not have";
+    if (plan.chunked[use] > group.chunks.size())
+      return nameUse(use) + " is gathered from chunk " + std::to_string(plan.chunked[use]) +
+             ", the group has " + std::to_string(group.chunks.size());
   }
   return std::nullopt;
 }
@@ -124,14 +128,20 @@ Wrong Verifier::checkGathers() const {
       if (bucket.launch > problem.uses[use].first)
         return nameUse(use) + " begins at operation " + std::to_string(problem.uses[use].first) +
                ", before its gather is launched at " + atPosition(bucket.launch);
-      if (int32_t previous = previousUses[use];
-          previous >= 0 && bucket.launch <= problem.uses[previous].last)
-        return nameUse(use) + " is gathered at " + atPosition(bucket.launch) +
-               ", while the group's copy is used until operation " +
-               std::to_string(problem.uses[previous].last);
+      if (int32_t previous = previousUses[use]; previous >= 0) {
+        const Use &before = problem.uses[previous];
+        if (bucket.launch <= before.last)
+          return nameUse(use) + " is gathered at " + atPosition(bucket.launch) +
+                 ", while the group's copy is used until operation " + std::to_string(before.last);
+        if (isFromHost(use) && bucket.launch <= before.storedBy)
+          return nameUse(use) + " is gathered at " + atPosition(bucket.launch) +
+                 ", while its chunk is stored on the host until operation " +
+                 std::to_string(before.storedBy);
+      }
       const uint32_t first = bucket.uses.front();
-      if (plan.isChunked(use) != plan.isChunked(first))
-        return name + " gathers some uses from chunks and others not";
+      if (plan.chunkedOf(use) != plan.chunkedOf(first))
+        return name + " gathers uses from chunks " + std::to_string(plan.chunkedOf(first)) +
+               " and " + std::to_string(plan.chunkedOf(use)) + " (0: from all ranks)";
       if (Wrong wrong = checkTransport(bucket, use))
         return wrong;
       if (Wrong wrong = checkMeshes(name, problem.groupOfUse(first), problem.groupOfUse(use)))
@@ -250,10 +260,13 @@ Wrong Verifier::checkMemory() const {
       moments.addBuffer(moments.ofOperation(bucket.launch), moments.begin[lastReaders[use] + 1],
                         problem.groupOfUse(use).gatheredBytes);
   for (uint32_t use = 0; use < plan.chunked.size(); ++use)
-    if (plan.chunked[use])
-      moments.addBuffer(moments.ofOperation(problem.uses[previousUses[use]].last),
-                        moments.begin[problem.uses[use].first + 1],
-                        problem.groupOfUse(use).chunk->bytes);
+    if (plan.chunked[use]) {
+      const Use &before = problem.uses[previousUses[use]];
+      const uint32_t last =
+          isFromHost(use) ? std::max(before.last, before.storedBy) : problem.uses[use].first;
+      moments.addBuffer(moments.ofOperation(before.last), moments.begin[last + 1],
+                        problem.chunkOf(use, plan.chunked[use]).bytes);
+    }
   for (size_t index = 0; index < plan.reductions.size(); ++index) {
     const ReductionBucket &bucket = plan.reductions[index];
     uint32_t launch = moments.ofReduction[index];

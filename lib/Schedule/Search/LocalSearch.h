@@ -96,7 +96,11 @@ private:
     return MemoryProfile(space, next.kept, next.chunked).fits(buffer);
   }
   void gatherWhole(uint32_t use);
-  bool gatherFromChunks(uint32_t use);
+  uint8_t drawChunk();
+  uint8_t chunkedOf(uint32_t use) const {
+    return next.chunked.empty() ? uint8_t(0) : next.chunked[use];
+  }
+  bool gatherFromChunk(uint32_t use, uint8_t number);
 
   const SearchSpace &space;
   const std::span<const uint32_t> launches;

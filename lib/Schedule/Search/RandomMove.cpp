@@ -2,6 +2,7 @@
 
 #include "Bucketing.h"
 #include "LocalSearch.h"
+#include "Model/LiveBytes.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,17 +23,28 @@ void RandomMove::gatherWhole(uint32_t use) {
   if (next.chunked.empty())
     return;
   next.chunked[use] = 0;
-  if (std::ranges::count(next.chunked, 1) == 0)
+  if (size_t(std::ranges::count(next.chunked, 0)) == next.chunked.size())
     next.chunked.clear();
 }
 
-/// Gathers the use from chunks if its group has chunks and the chunk fits into memory.
-bool RandomMove::gatherFromChunks(uint32_t use) {
-  if (!space.problem.groupOfUse(use).chunk || !fits(space.chunkOf(use)))
+/// A use that may be gathered from chunks is drawn; this draws which of them. One chunk needs no
+/// draw.
+uint8_t RandomMove::drawChunk() {
+  return space.mostChunks > 1 ? uint8_t(1 + draws.below(space.mostChunks)) : uint8_t(1);
+}
+
+/// Gathers the use from the chunk of this number if there is one and it fits into memory.
+bool RandomMove::gatherFromChunk(uint32_t use, uint8_t number) {
+  if (!mayChunk(space.problem, use, space.previousUse[use], number))
     return false;
-  next.chunked.resize(space.problem.uses.size());
-  next.chunked[use] = 1;
-  return true;
+  const uint8_t before = chunkedOf(use);
+  gatherWhole(use);
+  const bool isFitting = fits(space.chunkOf(use, number));
+  if (uint8_t chosen = isFitting ? number : before) {
+    next.chunked.resize(space.problem.uses.size());
+    next.chunked[use] = chosen;
+  }
+  return isFitting;
 }
 
 void RandomMove::keep(uint32_t use) {
@@ -99,7 +111,7 @@ bool RandomMove::moveKeeps() {
   if (next.kept[use]) {
     gatherAgain(use);
     if (!space.mayChunk.empty() && draws.fraction() < .5)
-      gatherFromChunks(use);
+      gatherFromChunk(use, drawChunk());
     constexpr int kReplacements = 4;
     if (draws.fraction() < .7)
       for (int i = 0; i < kReplacements; ++i) {
@@ -124,19 +136,21 @@ bool RandomMove::moveKeeps() {
   return true;
 }
 
-/// Gathers some uses from chunks, as far as these fit, or from all ranks again.
+/// Gathers some uses from chunks of one number, as far as these fit, or from all ranks again.
 bool RandomMove::moveChunks() {
   const std::vector<uint32_t> &candidates = space.mayChunk;
-  auto isChunked = [&](uint32_t use) { return !next.chunked.empty() && next.chunked[use]; };
   const Pattern pattern = choosePattern(candidates.size());
-  const bool isToChunks = !isChunked(candidates[pattern.begin]);
+  uint8_t wanted = drawChunk();
+  if (wanted == chunkedOf(candidates[pattern.begin]))
+    wanted = 0;
   return pattern.change([&](size_t i) {
     uint32_t use = candidates[i];
-    if (next.kept[use] || isChunked(use) == isToChunks)
+    if (next.kept[use] || chunkedOf(use) == wanted)
       return false;
-    if (!isToChunks)
-      gatherWhole(use);
-    return !isToChunks || gatherFromChunks(use);
+    if (wanted > 0)
+      return gatherFromChunk(use, wanted);
+    gatherWhole(use);
+    return true;
   });
 }
 

@@ -15,8 +15,13 @@ SearchSpace::SearchSpace(const Problem &problem)
   for (uint32_t use = 0; use < problem.uses.size(); ++use) {
     if (keepRuleOf(problem, use, previousUse[use]) == KeepRule::Free)
       mayKeep.push_back(use);
-    if (fsdp::schedule::mayChunk(problem, use, previousUse[use]))
-      mayChunk.push_back(use);
+    const auto numChunks = uint8_t(problem.groupOfUse(use).chunks.size());
+    mostChunks = std::max(mostChunks, numChunks);
+    for (uint8_t number = 1; number <= numChunks; ++number)
+      if (fsdp::schedule::mayChunk(problem, use, previousUse[use], number)) {
+        mayChunk.push_back(use);
+        break;
+      }
   }
 
   const std::vector<uint8_t> isEvent = problem.events();
@@ -47,7 +52,7 @@ MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> 
   if (!chunked.empty())
     for (uint32_t use : space.mayChunk)
       if (chunked[use])
-        add(space.chunkOf(use));
+        add(space.chunkOf(use, chunked[use]));
 }
 
 bool MemoryProfile::fits(const Buffer &buffer) const {
@@ -87,10 +92,13 @@ std::vector<uint8_t> fsdp::schedule::fitChunks(const SearchSpace &space,
   MemoryProfile profile(space, kept, {});
   std::vector<uint8_t> chunked;
   for (uint32_t use : order)
-    if (!kept[use] && profile.addIfFits(space.chunkOf(use))) {
-      chunked.resize(space.problem.uses.size());
-      chunked[use] = 1;
-    }
+    for (uint8_t number = 1; !kept[use] && number <= space.mostChunks; ++number)
+      if (mayChunk(space.problem, use, space.previousUse[use], number) &&
+          profile.addIfFits(space.chunkOf(use, number))) {
+        chunked.resize(space.problem.uses.size());
+        chunked[use] = number;
+        break;
+      }
   return chunked;
 }
 

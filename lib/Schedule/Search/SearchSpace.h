@@ -25,7 +25,8 @@ struct SearchSpace {
   std::vector<double> startNs;      // by position: Problem::reachedNs
   std::vector<uint8_t> alwaysKept;  // by use: whether the problem demands that it is kept
   std::vector<uint32_t> mayKeep;    // uses that may be kept or gathered again
-  std::vector<uint32_t> mayChunk;   // uses that may be gathered from chunks
+  std::vector<uint32_t> mayChunk;   // uses that may be gathered from some chunk
+  uint8_t mostChunks = 0;           // of a group
   /// Positions are cut into segments where uses, gaps between uses, and reductions begin or end.
   std::vector<uint32_t> segmentOf;   // by position
   std::vector<int64_t> segmentBytes; // by segment: the most unavoidable bytes of its operations
@@ -37,9 +38,12 @@ struct SearchSpace {
   uint32_t gapBegin(uint32_t use) const { return problem.uses[size_t(previousUse[use])].last + 1; }
   /// The copy that the group's previous use left, if it is kept for this use.
   Buffer keptCopy(uint32_t use) const { return {gapBegin(use), firstOf(use), bytesOf(use)}; }
-  /// The chunk from which the use is gathered.
-  Buffer chunkOf(uint32_t use) const {
-    return {gapBegin(use) - 1, firstOf(use) + 1, problem.groupOfUse(use).chunk->bytes};
+  /// The chunk of this number (Plan::chunked) from which the use is gathered.
+  Buffer chunkOf(uint32_t use, uint8_t number) const {
+    const Chunk &chunk = problem.chunkOf(use, number);
+    const uint32_t end =
+        chunk.isOnHost ? problem.releasedAt(uint32_t(previousUse[use]), number) : firstOf(use) + 1;
+    return {gapBegin(use) - 1, end, chunk.bytes};
   }
   /// The position of the `count`-th event after `position`; at most the last event.
   uint32_t eventAfter(uint32_t position, size_t count) const {
@@ -70,8 +74,8 @@ private:
 /// the cap. Returns flags by use.
 std::vector<uint8_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
 
-/// Gathers uses from chunks in this order, as far as the chunks fit the cap beside the kept copies.
-/// Returns flags by use; empty: none.
+/// Gathers uses from chunks in this order, each from its first chunk that fits the cap beside the
+/// kept copies. Returns Plan::chunked.
 std::vector<uint8_t> fitChunks(const SearchSpace &space, std::span<const uint8_t> kept,
                                std::span<const uint32_t> order);
 

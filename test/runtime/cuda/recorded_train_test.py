@@ -209,7 +209,7 @@ class RecordedTrain(unittest.TestCase):
                 plan, _ = self.check(models.Config("llama", dim=32, layers=4), 2, fusion,
                                      f"offload-activations=all {pipeline}")  # fmt: skip
                 described = self.run_recorded(plan, "--describe")
-                self.assertRegex(described, r"on the host: \S+ \w+ of gradients and activations")
+                self.assertRegex(described, r"on the host: \S+ \w+ of gradients, activations and chunks")
 
     def test_average(self):
         """The moving average of the weights, in another dtype than narrow weights."""

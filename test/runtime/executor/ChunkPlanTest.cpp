@@ -87,6 +87,10 @@ TEST(ChunkPlanTest, DamagedPlans) {
        "gathers chunks by copy engines"},
       {[&](ChunkPlan &plan) { gather(plan).bytes = 32; },
        "gathers 32 bytes per rank, a chunk has 64"},
+      {[&](ChunkPlan &plan) { gather(plan).from_host = 1; },
+       "of a host's arena, which were not stored there"},
+      {[](ChunkPlan &plan) { plan.builder.entryTable[0].from_host = 1; },
+       "entry 0: gathers f32 from 0 on the host, its group f32 from 0"},
   };
   for (const Case &damaged : cases) {
     ChunkPlan plan;

@@ -120,7 +120,7 @@ TEST(PlanTest, ValueCopies) {
   copy(right, FSDP_FETCH_START);
   EXPECT_EQ(right.error(), "");
   EXPECT_NE(describePlan(right.builder.plan)
-                .find("\n  on the host: 64 bytes of gradients and activations"),
+                .find("\n  on the host: 64 bytes of gradients, activations and chunks"),
             std::string::npos);
   copy(stream, FSDP_STORE_START).stream = FSDP_HOST_TO_DEVICE;
   EXPECT_EQ(stream.error(),

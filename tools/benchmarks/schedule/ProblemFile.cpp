@@ -23,7 +23,7 @@ template <typename T> struct nlohmann::adl_serializer<std::optional<T>> {
 
 namespace fsdp::schedule {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Operation, durationNs, liveBytes, carriedBytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Use, group, first, last)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Use, group, first, last, storedBy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reduction, group, ready, update, inputBytes, outputBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurvePoint, bytes, ns)
 
@@ -43,13 +43,13 @@ static void from_json(const json &file, CollectiveCost &cost) {
   cost.curve = std::make_shared<CollectiveCurve>(latencyNs, std::move(points));
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, ranks, bytes, copyNs, gatherCost)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, ranks, bytes, copyNs, gatherCost, isOnHost)
 NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
                                         {KeepRule::Always, "always"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, gatherCost, reduceCost, acrossCost, copyEngineCost,
                                    copyEngineOnly)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk, mesh)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunks, mesh)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Contention, lanes, replicas, computation, gathers, reductions,
                                    several, copyEngines)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, meshes, oneLane,

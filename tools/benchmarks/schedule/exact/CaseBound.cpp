@@ -14,8 +14,9 @@ ChunkCases::ChunkCases(const Problem &problem) : problem(problem) {
   const CollectiveWindows windows = findCollectiveWindows(problem);
   slackBytes = windows.slackBytes;
   for (const GatherWindow &gather : windows.gathers)
-    if (gather.chunk)
-      chunks.push_back({gather.use, gather.keptFrom - 1, gather.first, gather.chunk->bytes});
+    for (const ChunkWindow &window : gather.chunks)
+      if (!window.chunk.isOnHost)
+        chunks.push_back({gather.use, gather.keptFrom - 1, gather.first, window.chunk.bytes});
   operation = findFullest();
   std::erase_if(chunks, [&](const Chunk &chunk) { return !chunk.isLive(operation); });
   for (const Chunk &chunk : chunks)
@@ -46,7 +47,8 @@ uint32_t ChunkCases::findFullest() const {
 std::optional<Problem> ChunkCases::makeProblem(uint32_t numChunks) const {
   Problem made = problem;
   for (const Chunk &chunk : chunks)
-    made.groups[made.uses[chunk.use].group].chunk->bytes = 0;
+    for (schedule::Chunk &choice : made.groups[made.uses[chunk.use].group].chunks)
+      choice.bytes = choice.isOnHost ? choice.bytes : 0;
   for (uint32_t i = 0; i < made.operations.size(); ++i) {
     const auto numGone = uint32_t(
         std::ranges::count_if(chunks, [&](const Chunk &chunk) { return !chunk.isLive(i); }));
@@ -67,8 +69,9 @@ static double solveCase(const Problem &problem, const FluidOptions &options, uin
   for (const FluidGather &gather : fluid.gathers) {
     if (gather.keptFrom <= operation && operation < gather.first)
       kept += gather.kept;
-    if (gather.chunk && gather.keptFrom <= operation + 1 && operation <= gather.first)
-      chunks += gather.chunked;
+    for (const FluidChunk &choice : gather.choices)
+      if (!choice.chunk.isOnHost && gather.keptFrom <= operation + 1 && operation <= gather.first)
+        chunks += choice.chosen;
   }
   if (!numChunks && kept.isConstant())
     return std::numeric_limits<double>::infinity(); // no copy can be kept

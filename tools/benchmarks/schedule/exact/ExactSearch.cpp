@@ -11,7 +11,7 @@ using namespace fsdp::schedule;
 std::optional<ExactResult> fsdp::schedule::searchExactly(const Problem &problem, double targetNs,
                                                          int64_t partialPlanLimit) {
   bool hasChunks = std::any_of(problem.groups.begin(), problem.groups.end(),
-                               [](const Group &group) { return group.chunk.has_value(); });
+                               [](const Group &group) { return !group.chunks.empty(); });
   if (problem.hasReplicas() || problem.meshes.size() > 1 || hasChunks ||
       problem.meshes.front().copyEngineCost)
     return std::nullopt;
