@@ -61,6 +61,37 @@ void fsdp::addHostRanges(ScheduleProblem &step, const StepMemory &memory) {
 // Positions
 //===----------------------------------------------------------------------===//
 
+/// By operation: the most time that it may take to make chunks.
+static std::vector<double> findChunkTimes(const schedule::Problem &problem) {
+  std::vector<double> timesNs(problem.operations.size());
+  for (const schedule::Use &use : problem.uses)
+    if (ArrayRef<schedule::Chunk> chunks = problem.groups[use.group].chunks; !chunks.empty())
+      timesNs[use.last] += chunks.front().copyNs;
+  return timesNs;
+}
+
+/// By position: the earliest time at which the gathers for which computation has waited have run,
+/// one after another, in any plan: those of the uses that are the first of their groups. Operations
+/// that take no time are passed at once, so their positions have the same waits.
+static std::vector<double> findGathered(const schedule::Problem &problem) {
+  std::vector<double> endNs(problem.operations.size() + 1);
+  const std::vector<int32_t> previous = problem.previousUses();
+  double laneNs = 0;
+  for (uint32_t i = 0; i < previous.size(); ++i)
+    if (previous[i] < 0) { // merged gathers share a latency, so the bytes alone count
+      laneNs += problem.meshOfUse(i).leastGatherCost().nsPerByte *
+                static_cast<double>(problem.groupOfUse(i).gatheredBytes);
+      endNs[problem.uses[i].first] = laneNs;
+    }
+  for (size_t i = 1; i < endNs.size(); ++i)
+    endNs[i] = std::max(endNs[i], endNs[i - 1]);
+  const std::vector<double> chunkNs = findChunkTimes(problem);
+  for (size_t i = problem.operations.size(); i-- > 0;)
+    if (problem.operations[i].durationNs + chunkNs[i] == 0)
+      endNs[i] = std::max(endNs[i], endNs[i + 1]);
+  return endNs;
+}
+
 namespace {
 
 /// Moves fetches earlier and waits for stores later, as far as bounds and bytes allow.
@@ -70,9 +101,19 @@ public:
            const cost::CostModel &costs, int64_t limitBytes)
       : step(step), bounds(bounds), memory(memory), costs(costs),
         operations(step.problem.operations), liveBytes(step.problem.unavoidableBytes()),
-        limitBytes(limitBytes), startNs(operations.size() + 1) {
-    for (size_t i = 0; i < operations.size(); ++i)
-      startNs[i + 1] = startNs[i] + operations[i].durationNs;
+        limitBytes(limitBytes), startNs(operations.size() + 1), waitNs(findGathered(step.problem)) {
+    // Copies start late if chunks are made before, and are waited for early if none is.
+    const std::vector<double> chunkNs = findChunkTimes(step.problem);
+    const std::vector<double> gatheredNs = waitNs;
+    double earlyNs = 0, lateNs = 0;
+    for (size_t i = 0; i <= operations.size(); ++i) {
+      startNs[i] = lateNs;
+      waitNs[i] = std::max(earlyNs, gatheredNs[i]);
+      if (i == operations.size() || operations[i].durationNs + chunkNs[i] == 0)
+        continue;
+      earlyNs = waitNs[i] + operations[i].durationNs;
+      lateNs = std::max(lateNs, gatheredNs[i]) + operations[i].durationNs + chunkNs[i];
+    }
   }
   void run() {
     spreadStores();
@@ -120,7 +161,8 @@ private:
   ArrayRef<schedule::Operation> operations;
   std::vector<int64_t> liveBytes;
   const int64_t limitBytes;
-  std::vector<double> startNs; // by position, without any waits
+  // By position: when copies start there, and until when computation waits for gathers there.
+  std::vector<double> startNs, waitNs;
 };
 
 } // namespace
@@ -147,7 +189,7 @@ std::vector<Spreader::Store> Spreader::sortStores() const {
 void Spreader::storeChunk(uint32_t index, double endNs) {
   schedule::Use &use = step.problem.uses[index];
   use.storedBy = use.last;
-  while (use.storedBy + 1 < operations.size() && startNs[use.storedBy + 1] < endNs)
+  while (use.storedBy + 1 < operations.size() && waitNs[use.storedBy + 1] < endNs)
     ++use.storedBy;
 }
 
@@ -166,7 +208,7 @@ void Spreader::spreadStores() {
     ScheduledHostCopy &copy = step.hostCopies[index];
     linkNs += getCopyNs(copy, memory, costs);
     const int64_t bytes = copy.storedRange ? memory.ranges.getRanges()[*copy.storedRange].bytes : 0;
-    while (copy.storeWaited < bounds[index].latestStore && startNs[copy.storeWaited] < linkNs &&
+    while (copy.storeWaited < bounds[index].latestStore && waitNs[copy.storeWaited] < linkNs &&
            (copy.storeWaited <= copy.lastStoredReader || take(copy.storeWaited, bytes)))
       ++copy.storeWaited;
   }
@@ -250,7 +292,9 @@ std::vector<HostCopyEvent> fsdp::getEvents(ArrayRef<ScheduledHostCopy> copies) {
 
 /// The waits of computation for copies, in the order of the step.
 static std::vector<HostCopyWait> findWaits(ArrayRef<ScheduledHostCopy> copies,
-                                           ArrayRef<schedule::Operation> operations) {
+                                           const schedule::Problem &problem) {
+  ArrayRef<schedule::Operation> operations = problem.operations;
+  const std::vector<double> gatheredNs = findGathered(problem);
   std::vector<HostCopyWait> waits;
   std::vector<HostCopyEvent> events = getEvents(copies);
   std::vector<double> fetchedNs(copies.size()), storedNs(copies.size());
@@ -261,9 +305,10 @@ static std::vector<HostCopyWait> findWaits(ArrayRef<ScheduledHostCopy> copies,
       const size_t copy = next->copy;
       const double copyNs = copies[copy].copyNs;
       auto waitUntil = [&](double endNs, bool isStore) {
-        if (endNs <= nowNs)
+        const double otherwiseNs = std::max(nowNs, gatheredNs[position]);
+        if (endNs <= otherwiseNs)
           return;
-        waits.push_back({position, static_cast<uint32_t>(copy), isStore, endNs - nowNs});
+        waits.push_back({position, static_cast<uint32_t>(copy), isStore, endNs - otherwiseNs});
         nowNs = endNs;
       };
       switch (next->kind) {
@@ -281,8 +326,8 @@ static std::vector<HostCopyWait> findWaits(ArrayRef<ScheduledHostCopy> copies,
         break;
       }
     }
-    if (position < operations.size())
-      nowNs += operations[position].durationNs;
+    if (position < operations.size() && operations[position].durationNs > 0)
+      nowNs = std::max(nowNs, gatheredNs[position]) + operations[position].durationNs;
   }
   return waits;
 }
@@ -293,7 +338,7 @@ void fsdp::chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
     copy.bytes = getFetchedBytes(copy, memory);
     copy.copyNs = getCopyNs(copy, memory, costs);
   }
-  step.hostCopyWaits = findWaits(step.hostCopies, step.problem.operations);
+  step.hostCopyWaits = findWaits(step.hostCopies, step.problem);
   std::vector<schedule::Operation> &operations = step.problem.operations;
   for (const HostCopyWait &wait : step.hostCopyWaits) {
     operations[step.findOperation(wait)].durationNs += wait.ns;

@@ -29,7 +29,8 @@ void spreadHostCopies(ScheduleProblem &step, llvm::ArrayRef<CopyBounds> bounds,
                       ProblemBuilder &builder);
 
 /// Adds to durations the time that computation waits for copies, assuming that it waits for nothing
-/// else. There are two links, one each way; the copies of a link run one after another.
+/// else but the first gather of each group. There are two links, one each way; the copies of a link
+/// run one after another.
 void chargeHostCopies(ScheduleProblem &step, const StepMemory &memory,
                       const cost::CostModel &costs);
 

@@ -206,12 +206,14 @@ std::vector<schedule::Chunk> ProblemBuilder::findChunks(const GroupInfo &info,
   bool isContiguousWhole = llvm::all_of(info.params, [](ParamOp param) {
     return isContiguous(cast<RankedTensorType>(param.getType()));
   });
-  if (group.getReshardAfterForward() != Reshard::Auto || ranks <= 1 || ranks >= shards ||
+  if (group.getReshardAfterForward() != Reshard::Auto || ranks < 1 || ranks >= shards ||
       shards % ranks != 0 || info.isEncoded() || group.areParametersOnHost() || !isContiguousWhole)
     return {};
   int64_t bytes = plan::mergeRanks(info.layout, ranks).shardElements * info.gathered.elementBytes;
   const double copyNs = costs.getCopyCost(bytes).durationNs;
-  std::vector<schedule::Chunk> chunks{{ranks, bytes, copyNs, getGatherCost(ranks, false)}};
+  std::vector<schedule::Chunk> chunks;
+  if (ranks > 1) // otherwise the chunk is the whole copy
+    chunks.push_back({ranks, bytes, copyNs, getGatherCost(ranks, false)});
   if (mayOffload)
     chunks.push_back({ranks, bytes, copyNs, getGatherCost(ranks, true), /*isOnHost=*/true});
   return chunks;

@@ -64,8 +64,9 @@ void Log::writeReshard(GroupOp group) {
   else if (asked == Reshard::Auto)
     os << ": the schedule decides, see the events below";
   if (std::optional<int64_t> ranks = group.getReshardRanks())
-    os << (asked == Reshard::Auto ? "; of " : ": of ") << *ranks
-       << " neighbours each keeps a chunk";
+    os << (asked == Reshard::Auto ? "; " : ": ")
+       << (*ranks == 1 ? "the host keeps a copy"
+                       : "of " + std::to_string(*ranks) + " neighbours each keeps a chunk");
   os << '\n';
 }
 

@@ -281,8 +281,11 @@ std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView
   }
   std::string text = "gathered again" + asked;
   if (reason.chunkRanks > 0)
-    return text + " from chunks of " + std::to_string(reason.chunkRanks) + " neighbours" +
-           (reason.isChunkOnHost ? " on the host, " : ", ") +
+    return text +
+           (reason.chunkRanks == 1 ? std::string(" from")
+                                   : " from chunks of " + std::to_string(reason.chunkRanks) +
+                                         " neighbours" + (reason.isChunkOnHost ? " on" : "")) +
+           (reason.isChunkOnHost ? " the host, " : ", ") +
            formatBytes(reason.sizeBytes / reason.chunkRanks) + " for " + formatTime(reason.gapNs) +
            ", takes " + formatTime(reason.chunkNs) + " instead of " + formatTime(reason.laneNs);
   if (!reason.tightest)

@@ -192,7 +192,9 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return emitOpError("keeps chunks over ")
              << *kept << " ranks, but its reshard_after_forward is "
              << stringifyReshard(getReshardAfterForward()) << ", expected true or auto";
-    if (*kept <= 1 || *kept >= ranks || ranks % *kept != 0)
+    // A schedule may keep the whole group on a host of one rank.
+    const bool isAlone = *kept == 1 && getReshardAfterForward() == Reshard::Auto;
+    if ((*kept <= 1 && !isAlone) || *kept >= ranks || ranks % *kept != 0)
       return emitOpError("keeps chunks over ")
              << *kept << " ranks, expected a factor of the " << ranks << " of axis '" << getAxis()
              << "', other than 1 and all";

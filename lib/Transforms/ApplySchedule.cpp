@@ -150,11 +150,13 @@ void Applier::recordChunk(GroupOp group, const schedule::Group &planned,
     return llvm::formatv("{0:f0} us", cost.durationNs(planned.gatheredBytes) / 1e3).str();
   };
   group.setReshardRanks(chunk.ranks);
-  group.setReason(Subject::ReshardRanks, "among the ranks of a host a gather takes " +
-                                             micros(chunk.gatherCost) + ", among all " +
-                                             micros(problem.problem.meshOf(planned).gatherCost) +
-                                             "; a chunk has " + Twine(chunk.bytes) + " bytes" +
-                                             (chunk.isOnHost ? " and waits on the host" : ""));
+  group.setReason(Subject::ReshardRanks,
+                  (chunk.ranks == 1 ? "from the host, which has one rank, it takes "
+                                    : "among the ranks of a host a gather takes ") +
+                      micros(chunk.gatherCost) + ", among all " +
+                      micros(problem.problem.meshOf(planned).gatherCost) + "; a chunk has " +
+                      Twine(chunk.bytes) + " bytes" +
+                      (chunk.isOnHost ? " and waits on the host" : ""));
 }
 
 /// Returns the chunk on the host.

@@ -293,7 +293,7 @@ void Validator::checkGroups() {
       return;
     }
     if (uint32_t ranks = group.chunk_ranks;
-        ranks && (ranks == 1 || ranks >= group.shards || group.shards % ranks != 0)) {
+        ranks && (ranks >= group.shards || group.shards % ranks != 0)) {
       fail(where + " (" + displayName(view.string(group.name)) + "): chunks over " +
            std::to_string(ranks) + " of " + std::to_string(group.shards) + " ranks");
       return;

@@ -2,6 +2,7 @@
 """Five steps of other models than a decoder (batch normalisation, dropout, tied weights), on two ranks:
 schedules that were searched for, and recomputation in the backward, give the bits of FSDP2's order."""
 
+import collections
 import json
 import pathlib
 import re
@@ -105,7 +106,7 @@ class Schedules(unittest.TestCase):
 
     def test_chunks(self):
         """The ranks of a host keep what they gather from each other in the backward, on the device or on the host."""
-        network = pathlib.Path(__file__).resolve().parents[1] / "Inputs" / "two-per-host.json"
+        inputs = pathlib.Path(__file__).resolve().parents[1] / "Inputs"
         llama = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
         for config, layout, options in (
             (models.Config("mlp", dim=64, layers=4, batch=4), "flat", ""),
@@ -116,23 +117,29 @@ class Schedules(unittest.TestCase):
             self.addCleanup(workspace.remove)
             workspace.capture()
             losses, final = self.run_steps(workspace, mesh=4, layout=layout, more=options)
-            search = f"{options} schedule=auto device=h100 network={network}"
+            search = f"{options} schedule=auto device=h100 network={inputs}"
             with self.assertRaises(harness.CommandFailed) as refusal:
-                workspace.plan(4, "auto", layout, more=f"{search} memory-cap=1")
+                workspace.plan(4, "auto", layout, more=f"{search}/two-per-host.json memory-cap=1")
             least = int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
-            num_chunks = num_from_host = 0
-            tighter = f"memory-cap={least + least // 40} offload-chunks=auto"
-            for more in [f"memory-cap={least + least // part}" for part in (8, 5)] + [tighter]:
+            num_chunks, num_from_host = collections.Counter(), collections.Counter()
+            for network, part, offload in (
+                ("two-per-host", 8, "none"),
+                ("two-per-host", 5, "none"),
+                ("two-per-host", 40, "auto"),
+                ("one-per-host", 40, "auto"),
+            ):
+                more = f"/{network}.json memory-cap={least + least // part} offload-chunks={offload}"
                 with self.subTest(model=config.model, layout=layout, more=more):
-                    planned, _ = workspace.plan(4, "auto", layout, more=f"{search} {more}")
+                    planned, _ = workspace.plan(4, "auto", layout, more=search + more)
                     text = planned.read_text()
-                    num_chunks += text.count("= fsdp.chunk(")
-                    num_from_host += len(re.findall(r"all_gather.start .* : !fsdp.host<", text))
-                    found = self.run_steps(workspace, "auto", f"{search} {more}", 4, layout)
+                    num_chunks[offload] += text.count("= fsdp.chunk(")
+                    num_from_host[network] += len(re.findall(r"all_gather.start .* : !fsdp.host<", text))
+                    found = self.run_steps(workspace, "auto", search + more, 4, layout)
                     self.assertEqual(found[0], losses)
                     self.assertIsNone(harness.bitwise_difference(final, found[1]))
-            self.assertGreater(num_chunks, 0)
-            self.assertGreater(num_from_host, 0)
+            self.assertGreater(num_chunks["none"], 0)
+            self.assertGreater(num_from_host["two-per-host"], 0)
+            self.assertGreater(num_from_host["one-per-host"], 0)
 
     def test_per_param(self):
         """Parameters are copied out of gathers, but where they are kept; gradients into reductions."""

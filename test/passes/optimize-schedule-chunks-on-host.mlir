@@ -7,19 +7,24 @@
 // RUN: FileCheck %s --input-file=%t.device.mlir --check-prefix=DEVICE
 // RUN: not fsdp-diff %t.device.mlir %t.mlir --device h100 --network %S/../Inputs/two-per-host.json --html %t.html
 // RUN: FileCheck %s --input-file=%t.html --check-prefix=DIFF
-// RUN: sed -e '/fsdp.store.wait/d' -e 's/gather.start .s_4 .*/gather.start %k over ["dp"] bwd on gather : !fsdp.shard<@a, f32, 2>/' %t.mlir > %t.unstored.mlir
+// RUN: sed -e '/fsdp.store.wait/d' -e 's/gather.start [^ ]* over .* : !fsdp.host.*/gather.start %k over ["dp"] bwd on gather : !fsdp.shard<@a, f32, 2>/' %t.mlir > %t.unstored.mlir
 // RUN: not fsdp-opt %t.unstored.mlir --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=UNSTORED
 // RUN: sed 's/host_arena_bytes = 2097152/host_arena_bytes = 1048576/' %t.planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OUTSIDE
+// RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/one-per-host.json memory-cap=545000000 offload-chunks=true" --fsdp-verify-scheduled -o %t.alone.mlir
+// RUN: FileCheck %s --input-file=%t.alone.mlir --check-prefix=ALONE
+// RUN: fsdp-explain %t.alone.mlir --device h100 --network %S/../Inputs/one-per-host.json | FileCheck %s --check-prefix=ALONE-WHY
+// RUN: fsdp-explain %t.alone.mlir --log-decisions - | FileCheck %s --check-prefix=ALONE-LOG
+// RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/one-per-host.json memory-cap=545000000" | FileCheck %s --check-prefix=DEVICE
 
-// The cap leaves no room for a half of @a while the peak's operation runs, but behind the operation
-// before it the half is on the host. The backward's gather takes it from there.
+// The cap leaves no room for a half of @a in the forward of @b. While @b is gathered the half goes to the
+// host. The backward's gather takes it from there.
 // CHECK: fsdp.group @a {{.*}} reshard_after_forward auto to 2 decisions [#fsdp.decision<reshard_ranks, "among the ranks of a host a gather takes {{.*}} and waits on the host">]
 // CHECK: %[[K:.+]] = fsdp.chunk(%{{.+}}) : (tensor<1024x1024xf32>) -> !fsdp.shard<@a, f32, 2>
 // CHECK-NEXT: %[[T:.+]] = fsdp.store.start %[[K]] : !fsdp.shard<@a, f32, 2>
 // CHECK-NEXT: fsdp.reshard %{{.+}} fwd
-// CHECK: aten.call "mm.default"({{.*}}) fwd in "b"
 // CHECK-NEXT: %[[S:.+]] = fsdp.store.wait %[[T]] : !fsdp.host<!fsdp.shard<@a, f32, 2>>
-// CHECK-NEXT: aten.call "mul.Tensor"({{.*}}) fwd in "b"
+// CHECK-NEXT: fsdp.all_gather.wait
+// CHECK-NEXT: aten.call "mm.default"({{.*}}) fwd in "b"
 // CHECK: fsdp.all_gather.start %[[S]] over ["dp"] bwd on gather : !fsdp.host<!fsdp.shard<@a, f32, 2>>
 
 // PLAN: host arena 2097152 bytes
@@ -34,6 +39,12 @@
 // Without the option @a is gathered from all ranks.
 // DEVICE-NOT: fsdp.chunk
 // DIFF: 1 gather from chunks on the host
+
+// A rank that is alone on its host keeps the whole group there, which on the device would be no chunk.
+// ALONE: fsdp.group @a {{.*}} reshard_after_forward auto to 1 decisions [#fsdp.decision<reshard_ranks, "from the host, which has one rank, it takes {{.*}}, among all {{.*}}; a chunk has 4194304 bytes and waits on the host">]
+// ALONE: fsdp.all_gather.start %{{.+}} over ["dp"] bwd on gather : !fsdp.host<!fsdp.shard<@a, f32, 1>>
+// ALONE-WHY: gathered again from the host, 4.00 MiB for
+// ALONE-LOG: group a: reshard_after_forward auto: the schedule decides, see the events below; the host keeps a copy
 
 // UNSTORED: S2: the copy of a chunk is never waited for
 // OUTSIDE: P5: the copy of a chunk of a at bytes [0, 2097152) of the host's arena of 1048576 bytes

@@ -2,9 +2,9 @@
 
 #include "TorchCapture.h"
 
+#include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
-#include <cstring>
 #include <vector>
 
 using namespace fsdp::rt;
@@ -41,17 +41,20 @@ static void callOperator(const c10::OperatorHandle &op, c10::DispatchKeySet,
     return;
   }
   op.callBoxed(*stack);
-  std::vector<std::pair<void *, size_t>> places;
+  // aten::new_empty_strided and its like write nothing: others may own the memory until a write.
+  if (op.schema().name().find("empty") != std::string::npos)
+    return;
+  std::vector<void *> places;
   for (const at::Tensor &result : tensorsOf(*stack))
-    places.emplace_back(result.defined() ? result.data_ptr() : nullptr,
-                        result.defined() ? result.nbytes() : 0);
+    places.push_back(result.defined() ? result.data_ptr() : nullptr);
   (*current)([op, arguments, places] {
     std::vector<c10::IValue> again = arguments;
     op.callBoxed(again);
     std::vector<at::Tensor> results = tensorsOf(again);
     for (size_t i = 0; i < results.size(); ++i)
-      if (places[i].second && results[i].data_ptr() != places[i].first)
-        std::memcpy(places[i].first, results[i].data_ptr(), places[i].second);
+      if (results[i].defined() && results[i].data_ptr() != places[i])
+        at::from_blob(places[i], results[i].sizes(), results[i].strides(), results[i].options())
+            .copy_(results[i]);
   });
 }
 

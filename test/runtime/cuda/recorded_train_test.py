@@ -125,6 +125,10 @@ class RecordedTrain(unittest.TestCase):
     def test_operators_alone(self):
         self.check(models.Config("llama", dim=32, layers=2), 2, "off")
 
+    def test_parts_of_tensors(self):
+        """Operators on slices, whose results have gaps, and memory that is allocated before it is written."""
+        self.check(models.Config("mlp", dim=64, layers=4, batch=4), 2, "off")
+
     def test_generated_kernels(self):
         for fusion in ("exact", "fast"):
             self.check(models.Config("llama", dim=32, layers=2), 2, fusion)

@@ -37,10 +37,12 @@ class Deployment:
     network: str = ""  # "": the device's; else a file in networks/
     updates: str = "interleaved"
     replicas: int = 1  # of `ranks` shards each
+    offload_chunks: bool = False
 
     def name(self):
         ranks = f"{self.replicas}x{self.ranks}" if self.replicas > 1 else str(self.ranks)
-        parts = [ranks, self.device, self.network, self.recompute, self.updates]
+        chunks = "chunks-on-host" if self.offload_chunks else ""
+        parts = [ranks, self.device, self.network, self.recompute, self.updates, chunks]
         return "-".join(filter(None, parts))
 
     def flags(self):
@@ -50,6 +52,8 @@ class Deployment:
         flags = ["--mesh", mesh, "--device", self.device]
         if self.network:
             flags += ["--network", str(HERE / "networks" / f"{self.network}.json")]
+        if self.offload_chunks:
+            flags.append("--offload-chunks")
         return [*flags, "--recompute", self.recompute, "--updates", self.updates]
 
 
@@ -69,6 +73,8 @@ INSTANCES = [
     (Capture("llama3-70b", seq=4096), [
         D(32, recompute="full"), D(64, "b200", recompute="full", updates="at-end"),
         D(64, network="ethernet", recompute="full"),
+        D(64, network="ethernet", recompute="full", offload_chunks=True),
+        D(64, network="single-gpu-hosts", recompute="full", offload_chunks=True),
     ]),
     (Capture("llama3-70b"), [
         D(64), D(256, recompute="full", updates="at-end"), D(128, "h200", recompute="selected"),

@@ -24,6 +24,7 @@ struct Options {
   std::string input, output;
   std::string mesh, recompute = "cheap", updates = "interleaved";
   cost::CostOptions costs;
+  bool offloadChunks = false;
 };
 
 } // namespace
@@ -58,7 +59,8 @@ static int run(const Options &options) {
     return 1;
   UpdatePlacement placement =
       options.updates == "at-end" ? UpdatePlacement::AtEnd : UpdatePlacement::Interleaved;
-  FailureOr<ScheduleProblem> step = getScheduleProblem(module, *memory, **costs, placement);
+  FailureOr<ScheduleProblem> step =
+      getScheduleProblem(module, *memory, **costs, placement, std::nullopt, options.offloadChunks);
   if (failed(step))
     return 1;
   if (std::optional<std::string> wrong = benchmark::writeProblem(step->problem, options.output))
@@ -79,6 +81,7 @@ int main(int argc, char **argv) {
   app.add_option("--updates", options.updates, "Position of the updates of shards")
       ->check(CLI::IsMember({"interleaved", "at-end"}))
       ->capture_default_str();
+  app.add_flag("--offload-chunks", options.offloadChunks, "Chunks may wait on the host");
   app.add_option("--device", options.costs.device,
                  "Device that predicts durations: a100, h100, h100-500w, h200, b200, cpu");
   app.add_option("--network", options.costs.network,
