@@ -101,18 +101,14 @@ public:
            const cost::CostModel &costs, int64_t limitBytes)
       : step(step), bounds(bounds), memory(memory), costs(costs),
         operations(step.problem.operations), liveBytes(step.problem.unavoidableBytes()),
-        limitBytes(limitBytes), startNs(operations.size() + 1), waitNs(findGathered(step.problem)) {
-    // Copies start late if chunks are made before, and are waited for early if none is.
+        limitBytes(limitBytes), earliestNs(operations.size() + 1), latestNs(earliestNs) {
+    const std::vector<double> gatheredNs = findGathered(step.problem);
     const std::vector<double> chunkNs = findChunkTimes(step.problem);
-    const std::vector<double> gatheredNs = waitNs;
-    double earlyNs = 0, lateNs = 0;
-    for (size_t i = 0; i <= operations.size(); ++i) {
-      startNs[i] = lateNs;
-      waitNs[i] = std::max(earlyNs, gatheredNs[i]);
-      if (i == operations.size() || operations[i].durationNs + chunkNs[i] == 0)
-        continue;
-      earlyNs = waitNs[i] + operations[i].durationNs;
-      lateNs = std::max(lateNs, gatheredNs[i]) + operations[i].durationNs + chunkNs[i];
+    for (size_t i = 0; i < operations.size(); ++i) {
+      const double durationNs = operations[i].durationNs, mostNs = durationNs + chunkNs[i];
+      const double awaitedNs = mostNs > 0 ? gatheredNs[i] : 0;
+      earliestNs[i + 1] = std::max(earliestNs[i], awaitedNs) + durationNs;
+      latestNs[i + 1] = std::max(latestNs[i], awaitedNs) + mostNs;
     }
   }
   void run() {
@@ -161,8 +157,9 @@ private:
   ArrayRef<schedule::Operation> operations;
   std::vector<int64_t> liveBytes;
   const int64_t limitBytes;
-  // By position: when copies start there, and until when computation waits for gathers there.
-  std::vector<double> startNs, waitNs;
+  /// By position: when computation gets there if it waits for nothing but the first gathers; if it
+  /// makes no chunks before, and if it makes all of them.
+  std::vector<double> earliestNs, latestNs;
 };
 
 } // namespace
@@ -189,7 +186,7 @@ std::vector<Spreader::Store> Spreader::sortStores() const {
 void Spreader::storeChunk(uint32_t index, double endNs) {
   schedule::Use &use = step.problem.uses[index];
   use.storedBy = use.last;
-  while (use.storedBy + 1 < operations.size() && waitNs[use.storedBy + 1] < endNs)
+  while (use.storedBy + 1 < operations.size() && earliestNs[use.storedBy + 1] < endNs)
     ++use.storedBy;
 }
 
@@ -197,7 +194,7 @@ void Spreader::storeChunk(uint32_t index, double endNs) {
 void Spreader::spreadStores() {
   double linkNs = 0;
   for (const Store &store : sortStores()) {
-    linkNs = std::max(linkNs, startNs[store.launch]);
+    linkNs = std::max(linkNs, latestNs[store.launch]);
     if (!store.copy) {
       const schedule::Use &use = step.problem.uses[store.use];
       const int64_t bytes = findChunkOnHost(step.problem.groups[use.group])->bytes;
@@ -208,7 +205,7 @@ void Spreader::spreadStores() {
     ScheduledHostCopy &copy = step.hostCopies[index];
     linkNs += getCopyNs(copy, memory, costs);
     const int64_t bytes = copy.storedRange ? memory.ranges.getRanges()[*copy.storedRange].bytes : 0;
-    while (copy.storeWaited < bounds[index].latestStore && waitNs[copy.storeWaited] < linkNs &&
+    while (copy.storeWaited < bounds[index].latestStore && earliestNs[copy.storeWaited] < linkNs &&
            (copy.storeWaited <= copy.lastStoredReader || take(copy.storeWaited, bytes)))
       ++copy.storeWaited;
   }
@@ -217,14 +214,14 @@ void Spreader::spreadStores() {
 /// From the last fetch to the first: each starts in time to be done at its wait and to leave the
 /// link free for later fetches.
 void Spreader::spreadFetches() {
-  double linkNs = startNs.back();
+  double linkNs = earliestNs.back();
   for (size_t index :
        sortValues([](const auto &a, const auto &b) { return a.fetchWaited > b.fetchWaited; })) {
     ScheduledHostCopy &copy = step.hostCopies[index];
-    linkNs = std::min(linkNs, startNs[copy.fetchWaited]) - getCopyNs(copy, memory, costs);
+    linkNs = std::min(linkNs, earliestNs[copy.fetchWaited]) - getCopyNs(copy, memory, costs);
     const uint32_t earliest = std::max(bounds[index].earliestFetch, copy.storeWaited);
     const int64_t bytes = getFetchedBytes(copy, memory);
-    while (copy.fetchLaunch > earliest && startNs[copy.fetchLaunch] > linkNs &&
+    while (copy.fetchLaunch > earliest && earliestNs[copy.fetchLaunch] > linkNs &&
            take(copy.fetchLaunch - 1, bytes))
       --copy.fetchLaunch;
   }

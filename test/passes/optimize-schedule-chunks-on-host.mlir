@@ -16,15 +16,16 @@
 // RUN: fsdp-explain %t.alone.mlir --log-decisions - | FileCheck %s --check-prefix=ALONE-LOG
 // RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/one-per-host.json memory-cap=545000000" | FileCheck %s --check-prefix=DEVICE
 
-// The cap leaves no room for a half of @a in the forward of @b. While @b is gathered the half goes to the
-// host. The backward's gather takes it from there.
+// The cap leaves no room for a half of @a while the peak's operation runs. Before it @b is gathered, and
+// the half goes to the host meanwhile. The backward's gather takes it from there.
 // CHECK: fsdp.group @a {{.*}} reshard_after_forward auto to 2 decisions [#fsdp.decision<reshard_ranks, "among the ranks of a host a gather takes {{.*}} and waits on the host">]
 // CHECK: %[[K:.+]] = fsdp.chunk(%{{.+}}) : (tensor<1024x1024xf32>) -> !fsdp.shard<@a, f32, 2>
 // CHECK-NEXT: %[[T:.+]] = fsdp.store.start %[[K]] : !fsdp.shard<@a, f32, 2>
 // CHECK-NEXT: fsdp.reshard %{{.+}} fwd
-// CHECK-NEXT: %[[S:.+]] = fsdp.store.wait %[[T]] : !fsdp.host<!fsdp.shard<@a, f32, 2>>
 // CHECK-NEXT: fsdp.all_gather.wait
 // CHECK-NEXT: aten.call "mm.default"({{.*}}) fwd in "b"
+// CHECK-NEXT: %[[S:.+]] = fsdp.store.wait %[[T]] : !fsdp.host<!fsdp.shard<@a, f32, 2>>
+// CHECK-NEXT: aten.call "mul.Tensor"({{.*}}) fwd in "b"
 // CHECK: fsdp.all_gather.start %[[S]] over ["dp"] bwd on gather : !fsdp.host<!fsdp.shard<@a, f32, 2>>
 
 // PLAN: host arena 2097152 bytes
