@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+using namespace fsdp;
 using namespace fsdp::cost;
 
 llvm::StringRef fsdp::cost::getName(CollectiveKind kind) {
@@ -103,6 +104,43 @@ static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind
   return cost;
 }
 
+/// Of the algorithms of two lines, the faster one for each number of bytes.
+static CollectiveCost takeFaster(CollectiveCost first, CollectiveCost second) {
+  if (second.latencyNs < first.latencyNs)
+    std::swap(first, second);
+  if (first.nsPerByte <= second.nsPerByte)
+    return first;
+  constexpr int64_t kLargest = int64_t(1) << 40; // beyond any group
+  const double equal =
+      std::ceil((second.latencyNs - first.latencyNs) / (first.nsPerByte - second.nsPerByte));
+  if (equal >= static_cast<double>(kLargest))
+    return first;
+  CollectiveCost cost = first;
+  cost.nsPerByte = second.nsPerByte;
+  std::vector<schedule::CurvePoint> points;
+  for (int64_t bytes : {std::max<int64_t>(1, static_cast<int64_t>(equal)), kLargest})
+    points.push_back({bytes, second.durationNs(bytes)});
+  cost.curve = std::make_shared<schedule::CollectiveCurve>(cost.latencyNs, std::move(points));
+  return cost;
+}
+
+static CollectiveCost costOfPat(const Pat &pat, int64_t ranks, double ringBytesPerNs) {
+  const auto doublings = static_cast<double>(llvm::Log2_64_Ceil(static_cast<uint64_t>(ranks)));
+  return {
+      {.latencyNs = pat.baseNs + doublings * pat.hopNs + static_cast<double>(ranks) * pat.perRankNs,
+       .nsPerByte = 1 / (pat.rateShare * ringBytesPerNs)}};
+}
+
+static CollectiveCost gatherOverLevels(const Network &network, int64_t ranks, int64_t stride) {
+  CollectiveCost cost = costOverLevels(network, CollectiveKind::AllGather, ranks, stride);
+  const bool isAloneOnHost =
+      network.getRanksPerHost() > 0 && useLevels(network.levels, ranks, stride)[0].members == 1;
+  if (!network.pat || network.algorithm != CollectiveAlgorithm::Ring || !isAloneOnHost)
+    return cost;
+  const auto n = static_cast<double>(ranks);
+  return takeFaster(cost, costOfPat(*network.pat, ranks, (n - 1) / n / cost.nsPerByte));
+}
+
 static CollectiveCost costOfCopies(const CopyEngines &engines, int64_t ranks) {
   double n = static_cast<double>(ranks);
   return {{.latencyNs = engines.baseNs + (n - 1) * engines.hopNs,
@@ -141,7 +179,8 @@ CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stri
   if (kind == CollectiveKind::CopyEngineGather)
     return costOfCopies(*copyEngines, ranks);
   if (!levels.empty())
-    return costOverLevels(*this, kind, ranks, stride);
+    return kind == CollectiveKind::AllGather ? gatherOverLevels(*this, ranks, stride)
+                                             : costOverLevels(*this, kind, ranks, stride);
   if (!nearest) {
     // An all-reduce costs as much as a reduce-scatter and an all-gather.
     CollectiveCost reduce = getCost(CollectiveKind::ReduceScatter, ranks);

@@ -57,6 +57,22 @@ static bool fromJSON(const llvm::json::Value &value, CopyEngines &engines, llvm:
          checkAtLeast(engines.computeContention, 1, path.field("computeContention"));
 }
 
+static bool fromJSON(const llvm::json::Value &value, Pat &pat, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  if (!object || !object.map("baseNs", pat.baseNs) || !object.map("hopNs", pat.hopNs) ||
+      !object.map("perRankNs", pat.perRankNs) || !object.map("rateShare", pat.rateShare) ||
+      !object.mapOptional("source", pat.source))
+    return false;
+  if (pat.rateShare > 1) {
+    path.field("rateShare").report("expected at most 1");
+    return false;
+  }
+  return checkAtLeast(pat.baseNs, 0, path.field("baseNs")) &&
+         checkAtLeast(pat.hopNs, 0, path.field("hopNs")) &&
+         checkAtLeast(pat.perRankNs, 0, path.field("perRankNs")) &&
+         checkPositive(pat.rateShare, path.field("rateShare"));
+}
+
 static bool fromJSON(const llvm::json::Value &value, SizedDuration &duration,
                      llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
@@ -135,7 +151,8 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
       !object.mapOptional("measured", network.measured) ||
       !object.mapOptional("coalesces", network.coalesces) ||
       !mapContention(object, network.contention, path) ||
-      !object.mapOptional("copyEngines", network.copyEngines))
+      !object.mapOptional("copyEngines", network.copyEngines) ||
+      !object.mapOptional("pat", network.pat))
     return false;
   if (network.levels.empty() && network.measured.empty()) {
     path.report("neither levels nor measured collectives");
@@ -159,6 +176,11 @@ static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::jso
     path.field("copyEngines")
         .field("computeContention")
         .report("expected at most the computeContention of kernels");
+    return false;
+  }
+  if (network.pat &&
+      (network.algorithm != CollectiveAlgorithm::Ring || network.getRanksPerHost() == 0)) {
+    path.field("pat").report("needs the algorithm ring, and a level of hosts before another level");
     return false;
   }
   if (!network.copyEngines &&
@@ -242,6 +264,14 @@ void fsdp::cost::writeNetwork(const Network &network, llvm::raw_ostream &os) {
         json.attribute("bytesPerSec", engines->bytesPerSec);
         json.attribute("computeContention", engines->computeContention);
         json.attribute("source", engines->source);
+      });
+    if (const std::optional<Pat> &pat = network.pat)
+      json.attributeObject("pat", [&] {
+        json.attribute("baseNs", pat->baseNs);
+        json.attribute("hopNs", pat->hopNs);
+        json.attribute("perRankNs", pat->perRankNs);
+        json.attribute("rateShare", pat->rateShare);
+        json.attribute("source", pat->source);
       });
   });
   os << '\n';

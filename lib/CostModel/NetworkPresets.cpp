@@ -4,9 +4,9 @@
 //
 //   latencies   NCCL 2.28, src/graph/tuning.cc, protocol LL128 (microseconds): 14.0 per collective;
 //               ring 1.9 per NVLink hop, 4.0 per hop over the network; tree, and a ring of one GPU
-//               per node, 1.25 and 8.5. Left out: NVLS inside a node (25, where a ring of 8 takes
-//               27.3), and PAT between nodes of one GPU each, which NCCL takes for small sizes: its
-//               rate is 0.75 of a ring's.
+//               per node, 1.25 and 8.5. PAT, which has the protocol Simple: 8.0 per collective, a
+//               tree's 14 / 3.5 per doubling, 2.8 per rank; 0.75 of a ring's rate. What is left
+//               out: docs/costs.md.
 //   NVLink      H100, 8 GPUs: 360 GB/s bus bandwidth of all-gather, "exactly what we'd expect"
 //               (github.com/NVIDIA/nccl-tests/issues/326), 0.8 of 450 GB/s per direction. B200: 0.8
 //               of 900 GB/s, no measurement found. A100: 0.77 of 300 GB/s, likewise.
@@ -57,6 +57,11 @@ static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *a
                                     .bytesPerSec = nvlinkBytesPerSec,
                                     .computeContention = 1,
                                     .source = "assumed, not measured"};
+  network.pat = Pat{.baseNs = 8000,
+                    .hopNs = 4000,
+                    .perRankNs = 2800,
+                    .rateShare = 0.75,
+                    .source = "NCCL's tuning model"};
   return network;
 }
 

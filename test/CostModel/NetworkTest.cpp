@@ -166,6 +166,50 @@ TEST(Network, CopyEngines) {
   EXPECT_EQ(network.getCost(CollectiveKind::AllGather, 4).origin, Origin::Roofline);
 }
 
+// 3 doublings and 8 ranks. The ring takes 7 hops and moves 7/8 of the bytes at 10 GB/s, PAT moves
+// all at 5 GB/s. From 28.6 KB on the ring is faster.
+TEST(Network, PatGathersBetweenHostsOfOneRank) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  const CollectiveCost ring = network.getCost(CollectiveKind::AllGather, 8, /*stride=*/4);
+  EXPECT_DOUBLE_EQ(ring.latencyNs, 1000 + 7 * 500);
+  EXPECT_DOUBLE_EQ(ring.nsPerByte, 7. / 8 / 10);
+  network.pat = Pat{.baseNs = 600, .hopNs = 200, .perRankNs = 10, .rateShare = 0.5};
+  const CollectiveCost cost = network.getCost(CollectiveKind::AllGather, 8, /*stride=*/4);
+  EXPECT_DOUBLE_EQ(cost.latencyNs, 600 + 3 * 200 + 8 * 10);
+  EXPECT_DOUBLE_EQ(cost.nsPerByte, ring.nsPerByte);
+  EXPECT_DOUBLE_EQ(cost.durationNs(0), 1280);
+  EXPECT_NEAR(cost.durationNs(10'000), 1280 + 10'000 / 5., 1);
+  for (int64_t bytes : {29'000, 1'000'000, 1'000'000'000})
+    EXPECT_DOUBLE_EQ(cost.durationNs(bytes), ring.durationNs(bytes));
+  EXPECT_EQ(cost.origin, Origin::Roofline);
+
+  Network hosts = network; // the same by levels, of hosts with one rank each
+  hosts.levels[0].units = 1;
+  EXPECT_EQ(hosts.getCost(CollectiveKind::AllGather, 8), cost);
+  // Averages do not use PAT, nor do collectives of which a host has several ranks.
+  network.pat = std::nullopt;
+  for (CollectiveKind kind : {CollectiveKind::ReduceScatter, CollectiveKind::AllReduce})
+    EXPECT_EQ(hosts.getCost(kind, 8), network.getCost(kind, 8, /*stride=*/4));
+  hosts.levels[0].units = 4;
+  EXPECT_EQ(hosts.getCost(CollectiveKind::AllGather, 32),
+            network.getCost(CollectiveKind::AllGather, 32));
+  hosts.levels.erase(hosts.levels.begin()); // a host's ranks are unknown
+  network.levels.erase(network.levels.begin());
+  EXPECT_EQ(hosts.getCost(CollectiveKind::AllGather, 8),
+            network.getCost(CollectiveKind::AllGather, 8));
+}
+
+TEST(Network, OneOfPatAndRingMayBeFasterForAllBytes) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  const CollectiveCost ring = network.getCost(CollectiveKind::AllGather, 8, /*stride=*/4);
+  network.pat = Pat{.baseNs = 5000, .hopNs = 200, .perRankNs = 10, .rateShare = 0.5};
+  EXPECT_EQ(network.getCost(CollectiveKind::AllGather, 8, /*stride=*/4), ring);
+  network.levels[1].hopNs = 1e12;
+  const CollectiveCost pat = network.getCost(CollectiveKind::AllGather, 8, /*stride=*/4);
+  EXPECT_EQ(pat.curve, nullptr);
+  EXPECT_DOUBLE_EQ(pat.durationNs(1'000'000'000), 5000 + 3 * 200 + 8 * 10 + 1e9 / 5);
+}
+
 TEST(Network, PresetsGrowMonotonically) {
   for (const char *name : {"dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "shared-memory"}) {
     llvm::Expected<Network> network = loadNetwork(name);
@@ -182,7 +226,7 @@ TEST(Network, PresetsGrowMonotonically) {
 }
 
 TEST(NetworkFile, ReadsWhatItWrites) {
-  Network network = makeNetwork(CollectiveAlgorithm::Hierarchical);
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
   network.measured = {{CollectiveKind::ReduceScatter, 2, 123.5, 0.25, 0.05, {{1024, 400, 0.1, 9}}}};
   network.contention.lanes = 1.5;
   network.coalesces = false;
@@ -192,6 +236,7 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   network.contention.several = 4;
   network.copyEngines = CopyEngines{
       .baseNs = 1, .hopNs = 2, .bytesPerSec = 3, .computeContention = 1.5, .source = "here"};
+  network.pat = Pat{.baseNs = 5, .hopNs = 6, .perRankNs = 7, .rateShare = 0.5, .source = "there"};
   std::string text;
   llvm::raw_string_ostream os(text);
   writeNetwork(network, os);
@@ -203,8 +248,22 @@ TEST(NetworkFile, ReadsWhatItWrites) {
   writeNetwork(*read, second);
   EXPECT_EQ(again, text);
   EXPECT_EQ(read->contention, network.contention);
+  EXPECT_EQ(read->pat->perRankNs, 7);
   EXPECT_DOUBLE_EQ(read->measured[0].latencyNs, 123.5);
   EXPECT_DOUBLE_EQ(read->getCost(CollectiveKind::ReduceScatter, 2).durationNs(1024), 400);
+}
+
+TEST(NetworkFile, ReadsTheAlgorithmThatItWrites) {
+  for (CollectiveAlgorithm algorithm :
+       {CollectiveAlgorithm::Ring, CollectiveAlgorithm::Hierarchical}) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    writeNetwork(makeNetwork(algorithm), os);
+    TemporaryFile file(text);
+    llvm::Expected<Network> read = loadNetwork(file.path);
+    ASSERT_TRUE(static_cast<bool>(read)) << llvm::toString(read.takeError());
+    EXPECT_EQ(read->algorithm, algorithm);
+  }
 }
 
 // Without factors of their own, reductions and several collectives have that of one gather.
@@ -268,6 +327,12 @@ TEST(NetworkFile, ErrorsNameTheFileAndTheField) {
               HasSubstr("copyEngines.computeContention"));
   EXPECT_THAT(errorOf(head + levels + copyEngines("1.5") + tail),
               HasSubstr("expected at most the computeContention of kernels"));
+  auto pat = [](const std::string &share) {
+    return R"("pat": {"baseNs": 1, "hopNs": 1, "perRankNs": 1, "rateShare": )" + share + "}, ";
+  };
+  EXPECT_THAT(errorOf(head + levels + pat("1.5") + tail), HasSubstr("pat.rateShare"));
+  EXPECT_THAT(errorOf(head + levels + pat("0.5") + tail),
+              HasSubstr("needs the algorithm ring, and a level of hosts before another level"));
   auto contention = [&](const std::string &fields) {
     return errorOf(head + levels + R"("laneContention": 1, "computeContention": 2, )" + fields +
                    "}");

@@ -57,11 +57,11 @@ static std::vector<Change> listPolicyChanges(const PointRequest &request) {
 /// Plans what would help: each change of policies, all of them if none is enough, and twice, four
 /// times or eight times as many ranks, whichever is enough.
 static FailureOr<std::vector<WayOut>>
-findWays(const PointPlanner &planner, const PointRequest &request, const ProgressReport &progress) {
+findWays(const PointPlanner &planner, const PointRequest &request, const Listener<Fit> &listener) {
   std::vector<WayOut> ways;
   /// Returns whether the changed step fits.
   auto attempt = [&](const Change &change) -> FailureOr<bool> {
-    progress(describe(planner, request) + ", with " + change.name);
+    listener.begins(describe(planner.getModel(), request) + ", with " + change.name);
     FailureOr<SweepPoint> point = planner.plan(change.request);
     if (failed(point))
       return failure();
@@ -97,18 +97,19 @@ findWays(const PointPlanner &planner, const PointRequest &request, const Progres
   return ways;
 }
 
-FailureOr<Fit> fsdp::plan_tool::findFit(const PointPlanner &planner, PointRequest request,
-                                        const DeviceMemory &memory,
-                                        const ProgressReport &progress) {
+LogicalResult fsdp::plan_tool::findFit(const PointPlanner &planner, PointRequest request,
+                                       const DeviceMemory &memory, const Listener<Fit> &listener) {
   request.capBytes = memory.getCapBytes();
-  progress(describe(planner, request));
+  listener.begins(describe(planner.getModel(), request));
   FailureOr<SweepPoint> point = planner.plan(request);
   if (failed(point))
     return failure();
   Fit fit;
   fit.point = std::move(*point);
-  if (fit.point.step)
-    return fit;
+  if (fit.point.step) {
+    listener.found(std::move(fit));
+    return success();
+  }
   if (std::optional<int64_t> enough = fit.point.refusal.enoughBytes) {
     PointRequest least = request;
     least.capBytes = *enough;
@@ -117,11 +118,12 @@ FailureOr<Fit> fsdp::plan_tool::findFit(const PointPlanner &planner, PointReques
       return failure();
     fit.least = std::move(found->step);
   }
-  FailureOr<std::vector<WayOut>> ways = findWays(planner, request, progress);
+  FailureOr<std::vector<WayOut>> ways = findWays(planner, request, listener);
   if (failed(ways))
     return failure();
   fit.ways = std::move(*ways);
-  return fit;
+  listener.found(std::move(fit));
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,6 +4,7 @@
 #define FSDP_TOOLS_PLAN_FITS_H
 
 #include "Sweep.h"
+#include "Words.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace fsdp::plan_tool {
@@ -31,8 +32,11 @@ struct Fit {
 };
 
 /// Tries the request under the cap that the device leaves. Diagnoses errors of the module.
-llvm::FailureOr<Fit> findFit(const PointPlanner &planner, PointRequest request,
-                             const DeviceMemory &memory, const ProgressReport &progress);
+llvm::LogicalResult findFit(const PointPlanner &planner, PointRequest request,
+                            const DeviceMemory &memory, const Listener<Fit> &listener);
+
+/// The outcome of the point itself.
+inline std::string describeOutcome(const Fit &fit) { return describeOutcome(fit.point); }
 
 /// Prints for each fit a line with yes or no, what the memory is used for, and what would help.
 void printFits(llvm::ArrayRef<Fit> fits, const DeviceMemory &memory, llvm::raw_ostream &os);

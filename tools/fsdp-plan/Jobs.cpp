@@ -2,9 +2,11 @@
 
 #include "Jobs.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -31,21 +33,39 @@ fsdp::plan_tool::runJobs(size_t numItems, unsigned numJobs,
 }
 
 ProgressLine::ProgressLine(size_t numItems)
-    : isShown(llvm::sys::Process::StandardErrIsDisplayed()), numItems(numItems) {}
+    : numItems(numItems), isShown(llvm::sys::Process::StandardErrIsDisplayed()) {}
 
-ProgressLine::~ProgressLine() {
-  if (isShown)
-    llvm::errs() << "\r\033[K";
+/// Overwrites the line, of which a longer one than the terminal's would leave a part.
+void ProgressLine::print() {
+  std::string line = llvm::formatv("fsdp-plan: {0} of {1} done; {2}", numDone, numItems, next);
+  if (unsigned columns = llvm::sys::Process::StandardErrColumns(); columns > 0)
+    line.resize(std::min<size_t>(line.size(), columns - 1));
+  llvm::errs() << "\r\033[K" << line;
 }
 
 void ProgressLine::show(const std::string &next) {
+  std::lock_guard lock(mutex);
+  this->next = next;
+  if (isShown)
+    print();
+}
+
+void ProgressLine::keep(const std::string &outcome) {
+  std::lock_guard lock(mutex);
   if (!isShown)
     return;
-  std::lock_guard lock(mutex);
-  llvm::errs() << "\r\033[Kfsdp-plan: " << numDone << " of " << numItems << " done; " << next;
+  llvm::errs() << "\r\033[K" << outcome << '\n';
+  print();
 }
 
 void ProgressLine::countDone() {
   std::lock_guard lock(mutex);
   ++numDone;
+}
+
+void ProgressLine::end() {
+  std::lock_guard lock(mutex);
+  if (isShown)
+    llvm::errs() << "\r\033[K";
+  isShown = false;
 }

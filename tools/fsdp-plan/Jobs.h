@@ -18,21 +18,29 @@ llvm::LogicalResult
 runJobs(size_t numItems, unsigned numJobs,
         llvm::function_ref<llvm::LogicalResult(unsigned job, size_t item)> work);
 
-/// Progress on a terminal: one line, which each message overwrites. May be used by several threads.
+/// Progress on a terminal: outcomes, and below them a line that each message overwrites. May be
+/// used by several threads.
 class ProgressLine {
 public:
   explicit ProgressLine(size_t numItems);
-  ~ProgressLine();
+  ~ProgressLine() { end(); }
 
   /// Shows what a thread does next, behind the number of items that are done.
   void show(const std::string &next);
+  /// Shows an outcome for good.
+  void keep(const std::string &outcome);
   void countDone();
+  /// Removes the line. Nothing is shown from here on.
+  void end();
 
 private:
-  const bool isShown;
+  void print();
+
   const size_t numItems;
+  std::mutex mutex; // of what follows, and of the terminal
+  bool isShown;
   size_t numDone = 0;
-  std::mutex mutex; // of numDone and of the terminal
+  std::string next;
 };
 
 } // namespace fsdp::plan_tool

@@ -3,6 +3,7 @@
 #include "Reports.h"
 
 #include "PlanPage.h"
+#include "Words.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,11 +34,6 @@ static std::string describeRecomputed(const SweepPoint &point) {
 
 static std::string describeOnHost(const SweepPoint &point) {
   return point.step ? point.step->decisions.describeOnHost() : "-";
-}
-
-static std::string describeRefusal(const CapRefusal &refusal) {
-  return "does not fit: " + formatBytes(refusal.leastBytes) + " at least" +
-         (refusal.place.empty() ? "" : ", at " + refusal.place);
 }
 
 void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
@@ -133,10 +129,7 @@ void fsdp::plan_tool::printFastest(llvm::ArrayRef<SweepPoint> points, llvm::raw_
     os << "fastest on " << formatCount(ranks) << " ranks: " << point->model;
     if (request.mesh.replicas > 1)
       os << ", " << formatCount(request.mesh.replicas) << " replicas";
-    os << ", " << formatCount(request.microbatches)
-       << (request.microbatches == 1 ? " microbatch" : " microbatches");
-    if (request.microbatches > 1)
-      os << " reduced after " << (request.gradientSync == "last" ? "the last" : "each");
+    os << ", " << describeMicrobatches(request);
     for (const std::string &decision : point->step->decisions.describe())
       os << ", " << decision;
     os << ": " << formatTime(point->step->stepNs) << " a step of "
@@ -254,6 +247,8 @@ static void writeHeader(const SweepHeader &header, json::OStream &out) {
   out.attribute("costs", header.costSources);
   out.attribute("deviceBytes",
                 header.deviceBytes > 0 ? json::Value(header.deviceBytes) : json::Value(nullptr));
+  if (!header.missing.empty())
+    out.attribute("missing", header.missing);
 }
 
 void fsdp::plan_tool::writeJson(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header,

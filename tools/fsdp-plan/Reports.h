@@ -12,6 +12,7 @@ namespace fsdp::plan_tool {
 struct SweepHeader {
   std::string device, costSources;
   int64_t deviceBytes = 0; // 0: unknown
+  std::string missing;     // what a signal has left out; empty: nothing
 };
 
 /// Prints the Pareto-optimal points (isPareto), and those that do not fit.

@@ -2,6 +2,7 @@
 
 #include "Sweep.h"
 
+#include "Words.h"
 #include "fsdp/Explain/Quantities.h"
 
 #include <algorithm>
@@ -77,69 +78,68 @@ namespace {
 class RequestSweep {
 public:
   RequestSweep(const PointPlanner &planner, const PointRequest &request,
-               const ProgressReport &progress)
-      : planner(planner), request(request), fsdp2(planner.planFsdp2(request)), progress(progress) {}
+               const Listener<SweepPoint> &listener)
+      : planner(planner), request(request), fsdp2(planner.planFsdp2(request)), listener(listener) {}
 
   LogicalResult planUnder(llvm::ArrayRef<int64_t> capBytes);
   LogicalResult planUnderLessAndLess(int64_t deviceBytes);
-  std::vector<SweepPoint> take();
 
 private:
-  FailureOr<bool> add(int64_t capBytes);
+  FailureOr<std::optional<PlannedStep>> plan(int64_t capBytes);
 
   const PointPlanner &planner;
   const PointRequest &request;
   const std::optional<PlannedStep> fsdp2;
-  const ProgressReport &progress;
-  std::vector<SweepPoint> points;
+  const Listener<SweepPoint> &listener;
 };
 
 } // namespace
 
-std::string fsdp::plan_tool::describe(const PointPlanner &planner, const PointRequest &request) {
-  return planner.getModel() + " on " + formatCount(request.mesh.getRanks()) + " ranks, recompute " +
-         stringifyRecomputePolicy(request.recompute).str() +
-         (request.capBytes > 0 ? ", cap " + formatBytes(request.capBytes) : "");
-}
-
-/// Plans a point, and returns whether it fits.
-FailureOr<bool> RequestSweep::add(int64_t capBytes) {
+/// Plans a point, and returns its step if it fits.
+FailureOr<std::optional<PlannedStep>> RequestSweep::plan(int64_t capBytes) {
   PointRequest capped = request;
   capped.capBytes = capBytes;
-  progress(describe(planner, capped));
+  listener.begins(describe(planner.getModel(), capped));
   FailureOr<SweepPoint> point = planner.plan(capped);
   if (failed(point))
     return failure();
   if (fsdp2 && (capBytes == 0 || fsdp2->getNeededBytes() <= capBytes))
     point->fsdp2Ns = fsdp2->stepNs;
-  points.push_back(std::move(*point));
-  return points.back().step.has_value();
+  std::optional<PlannedStep> step = point->step;
+  listener.found(std::move(*point));
+  return step;
 }
 
 LogicalResult RequestSweep::planUnder(llvm::ArrayRef<int64_t> capBytes) {
   for (int64_t bytes : capBytes)
-    if (failed(add(bytes)))
+    if (failed(plan(bytes)))
       return failure();
   return success();
 }
 
 /// The device's memory as a cap, then parts of what the step needs there, until it does not fit.
 LogicalResult RequestSweep::planUnderLessAndLess(int64_t deviceBytes) {
-  FailureOr<bool> fits = add(deviceBytes);
-  if (failed(fits) || !*fits)
-    return fits;
-  const auto neededBytes = static_cast<double>(points.back().step->getNeededBytes());
+  FailureOr<std::optional<PlannedStep>> step = plan(deviceBytes);
+  if (failed(step) || !*step)
+    return step;
+  const auto neededBytes = static_cast<double>((*step)->getNeededBytes());
   for (double part : {0.9, 0.8, 0.7, 0.6, 0.5}) {
-    fits = add(static_cast<int64_t>(part * neededBytes));
-    if (failed(fits) || !*fits)
-      return fits;
+    step = plan(static_cast<int64_t>(part * neededBytes));
+    if (failed(step) || !*step)
+      return step;
   }
   return success();
 }
 
-/// The points in the order of their caps. A schedule that fits a smaller cap fits a larger one, so
-/// a faster one takes the place of what the search has found.
-std::vector<SweepPoint> RequestSweep::take() {
+LogicalResult fsdp::plan_tool::sweep(const PointPlanner &planner, const PointRequest &request,
+                                     const SweepOptions &options,
+                                     const Listener<SweepPoint> &listener) {
+  RequestSweep sweep(planner, request, listener);
+  return options.capBytes.empty() ? sweep.planUnderLessAndLess(options.deviceBytes)
+                                  : sweep.planUnder(options.capBytes);
+}
+
+void fsdp::plan_tool::sortByCap(std::vector<SweepPoint> &points) {
   auto getCap = [](const SweepPoint &point) { // no cap comes last
     return static_cast<uint64_t>(point.request.capBytes) - 1;
   };
@@ -152,18 +152,6 @@ std::vector<SweepPoint> RequestSweep::take() {
     points[i].step = smaller.step;
     points[i].kernels = smaller.kernels;
   }
-  return std::move(points);
-}
-
-FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(const PointPlanner &planner,
-                                                          const PointRequest &request,
-                                                          const SweepOptions &options,
-                                                          const ProgressReport &progress) {
-  RequestSweep found(planner, request, progress);
-  if (failed(options.capBytes.empty() ? found.planUnderLessAndLess(options.deviceBytes)
-                                      : found.planUnder(options.capBytes)))
-    return failure();
-  return found.take();
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,14 +3,10 @@
 #ifndef FSDP_TOOLS_PLAN_SWEEP_H
 #define FSDP_TOOLS_PLAN_SWEEP_H
 
+#include "Findings.h"
 #include "PlanStep.h"
 
-#include <functional>
-
 namespace fsdp::plan_tool {
-
-/// Called before each search with what it is about.
-using ProgressReport = std::function<void(const std::string &next)>;
 
 struct SweepOptions {
   std::vector<MeshSize> meshes;                     // points of as many ranks are adjacent
@@ -33,14 +29,13 @@ struct SweepOptions {
 std::vector<PointRequest> listRequests(const PointPlanner &planner, const SweepOptions &options,
                                        std::vector<std::string> &refused);
 
-/// "llama on 64 ranks, recompute auto, cap 40.0 GiB".
-std::string describe(const PointPlanner &planner, const PointRequest &request);
+/// Finds the points of one request. Diagnoses errors of the module.
+llvm::LogicalResult sweep(const PointPlanner &planner, const PointRequest &request,
+                          const SweepOptions &options, const Listener<SweepPoint> &listener);
 
-/// The points of one request, by cap. Diagnoses errors of the module.
-llvm::FailureOr<std::vector<SweepPoint>> sweep(const PointPlanner &planner,
-                                               const PointRequest &request,
-                                               const SweepOptions &options,
-                                               const ProgressReport &progress);
+/// Sorts the points of one request by their caps. A schedule that fits a smaller cap fits a larger
+/// one, so a faster one takes the place of what the search has found.
+void sortByCap(std::vector<SweepPoint> &points);
 
 /// Sets isPareto. Points on as many ranks are compared if they are of one model, or of one global
 /// batch.

@@ -7,14 +7,16 @@
 #include "../TransportFlag.h"
 #include "../Version.h"
 #include "Inputs.h"
+#include "Interruption.h"
 #include "Jobs.h"
+#include "Meshes.h"
 #include "Reports.h"
 #include "fsdp/CommandLine/UnknownFlag.h"
-#include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <CLI/CLI.hpp>
 
@@ -50,70 +52,6 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
-
-/// Parses "dp=64", "dp=8,64,512" or "dp=8..16384" (powers of two times 8), each optionally after
-/// "replicate=2,".
-static llvm::Error parseMeshes(llvm::StringRef mesh, PlanSettings &settings,
-                               std::vector<MeshSize> &meshes) {
-  int64_t replicas = 1;
-  auto addMesh = [&](int64_t shards) { meshes.push_back({shards, replicas}); };
-  auto wrong = [&](const llvm::Twine &why) {
-    return llvm::createStringError("--mesh: '" + mesh + "' " + why);
-  };
-  auto [axis, ranks] = mesh.split('=');
-  if (ranks.contains('=')) {
-    auto [number, sharded] = ranks.split(',');
-    settings.replicateAxis = axis.str();
-    if (number.getAsInteger(10, replicas) || replicas < 1 || replicas > (1 << 20))
-      return wrong("has '" + number + "' replicas; expected a number from 1 to 1048576");
-    std::tie(axis, ranks) = sharded.split('=');
-  }
-  if (axis.empty() || ranks.empty() || ranks.contains('='))
-    return wrong("is no mesh; expected AXIS=RANKS, AXIS=8,64,512 or AXIS=8..16384, or one of these "
-                 "behind replicate=R,");
-  settings.axis = axis.str();
-  auto parse = [](llvm::StringRef text, int64_t &value) {
-    return text.getAsInteger(10, value) || value < 2 || value > kMaxRanks;
-  };
-  auto [first, last] = ranks.split("..");
-  if (ranks.contains("..")) {
-    int64_t low, high;
-    if (parse(first, low) || parse(last, high) || low > high)
-      return wrong("is no range of ranks; expected two numbers of at least 2, the smaller first");
-    for (int64_t count = low; count <= high; count *= 2)
-      addMesh(count);
-  } else {
-    for (llvm::StringRef text : llvm::split(ranks, ',')) {
-      int64_t count;
-      if (parse(text, count))
-        return wrong("has '" + text + "' ranks; expected a number from 2 to " +
-                     llvm::Twine(kMaxRanks));
-      addMesh(count);
-    }
-  }
-  for (MeshSize size : meshes)
-    if (std::optional<std::string> problem = checkRanks({size.replicas, size.shards}))
-      return wrong(*problem);
-  return llvm::Error::success();
-}
-
-/// Adds, for each mesh, the meshes of as many ranks with 2, 4, ... replicas of at least 2 shards.
-static llvm::Error addReplicas(PlanSettings &settings, std::vector<MeshSize> &meshes) {
-  if (!settings.replicateAxis.empty())
-    return llvm::createStringError("--hsdp tries numbers of replicas, but --mesh says one already");
-  if (settings.axis == "replicate")
-    return llvm::createStringError("--hsdp has an axis 'replicate'; name that of --mesh otherwise");
-  settings.replicateAxis = "replicate";
-  std::vector<MeshSize> split;
-  for (MeshSize whole : meshes)
-    for (MeshSize size = whole; size.shards >= 2; size.shards /= 2, size.replicas *= 2) {
-      split.push_back(size);
-      if (size.shards % 2 != 0)
-        break;
-    }
-  meshes = std::move(split);
-  return llvm::Error::success();
-}
 
 static llvm::Error parseRequests(Options &options) {
   if (llvm::Error error = parseMeshes(options.mesh, options.settings, options.sweep.meshes))
@@ -178,34 +116,68 @@ static unsigned countJobs(const Options &options, size_t numTasks) {
   return std::clamp<unsigned>(jobs, 1, static_cast<unsigned>(numTasks));
 }
 
-/// Calls `plan(planner, request, progress)` for each task, on several threads, and returns what it
-/// returns, by task. `inputs` are those of the first thread.
 template <typename Result>
-static mlir::FailureOr<std::vector<Result>>
-planAll(const Options &options, const InputTexts &texts, const Inputs &inputs,
-        llvm::ArrayRef<Task> tasks,
-        llvm::function_ref<mlir::FailureOr<Result>(const PointPlanner &, const PointRequest &,
-                                                   const ProgressReport &)>
-            plan) {
+using Plan = llvm::function_ref<llvm::LogicalResult(const PointPlanner &, const PointRequest &,
+                                                    const Listener<Result> &)>;
+
+/// Calls `plan` for each task, on several threads. `inputs` are those of the first thread.
+template <typename Result>
+static llvm::LogicalResult planAll(const Options &options, const InputTexts &texts,
+                                   const Inputs &inputs, llvm::ArrayRef<Task> tasks,
+                                   Plan<Result> plan, Findings<Result> &findings,
+                                   ProgressLine &progress) {
   const unsigned numJobs = countJobs(options, tasks.size());
   std::vector<std::unique_ptr<Inputs>> others(numJobs - 1);
-  std::vector<Result> results(tasks.size());
-  ProgressLine progress(tasks.size());
-  auto work = [&](unsigned job, size_t item) {
+  return runJobs(tasks.size(), numJobs, [&](unsigned job, size_t item) {
     const Task &task = tasks[item];
     if (job > 0 && !others[job - 1])
       others[job - 1] = llvm::cantFail(Inputs::load(texts, options.settings));
     const Inputs &own = job == 0 ? inputs : *others[job - 1];
-    mlir::FailureOr<Result> result = plan(own.getPlanners()[task.input], task.request,
-                                          [&](const std::string &next) { progress.show(next); });
+    const Listener<Result> listener = {[&](const std::string &next) { progress.show(next); },
+                                       [&](Result result) {
+                                         const std::string outcome = describeOutcome(result);
+                                         findings.add(item, std::move(result));
+                                         progress.keep(outcome);
+                                       }};
+    llvm::LogicalResult isPlanned = plan(own.getPlanners()[task.input], task.request, listener);
+    findings.countDone();
     progress.countDone();
-    if (succeeded(result))
-      results[item] = std::move(*result);
-    return llvm::LogicalResult(result);
-  };
-  if (failed(runJobs(tasks.size(), numJobs, work)))
-    return mlir::failure();
-  return results;
+    return isPlanned;
+  });
+}
+
+/// Plans all tasks, and calls `print(found, missing)` with what `plan` has found, by task. If a
+/// signal ends the program before, `found` is incomplete, and `missing` says so.
+template <typename Result>
+static int planAndPrint(
+    const Options &options, const InputTexts &texts, const Inputs &inputs,
+    llvm::ArrayRef<Task> tasks, Plan<Result> plan,
+    llvm::function_ref<int(std::vector<std::vector<Result>>, const std::string &missing)> print) {
+  Findings<Result> findings(tasks.size());
+  {
+    ProgressLine progress(tasks.size());
+    Interruption interruption([&] {
+      progress.end();
+      auto [found, numDone] = findings.get();
+      const std::string missing =
+          llvm::formatv("{0} of {1} combinations of model, mesh and policies lack points",
+                        tasks.size() - numDone, tasks.size());
+      if (llvm::any_of(found, [](const std::vector<Result> &ofTask) { return !ofTask.empty(); }))
+        print(std::move(found), missing);
+      fail("interrupted: " + missing);
+    });
+    if (failed(planAll(options, texts, inputs, tasks, plan, findings, progress)))
+      return 1;
+  }
+  return print(findings.get().bySearch, "");
+}
+
+/// The findings for all tasks, in order.
+template <typename Result> static std::vector<Result> join(std::vector<std::vector<Result>> found) {
+  std::vector<Result> all;
+  for (std::vector<Result> &ofTask : found)
+    llvm::move(ofTask, std::back_inserter(all));
+  return all;
 }
 
 static int printFits(const Options &options, llvm::ArrayRef<Fit> fits, const SweepHeader &header,
@@ -270,31 +242,31 @@ static int run(Options &options) {
          << " of the device's memory to a step\n";
   };
 
-  const SweepHeader header = {options.settings.costs.device, costs.describeSources(),
-                              costs.getMemoryBytes()};
-  if (!isSweep) {
-    mlir::FailureOr<std::vector<Fit>> fits =
-        planAll<Fit>(options, *texts, **inputs, tasks,
-                     [&](const PointPlanner &planner, const PointRequest &request,
-                         const ProgressReport &progress) {
-                       return findFit(planner, request, memory, progress);
-                     });
-    return failed(fits) ? 1 : printFits(options, *fits, header, memory, printRemarks);
-  }
-  using Points = std::vector<SweepPoint>;
-  mlir::FailureOr<std::vector<Points>> found =
-      planAll<Points>(options, *texts, **inputs, tasks,
-                      [&](const PointPlanner &planner, const PointRequest &request,
-                          const ProgressReport &progress) {
-                        return sweep(planner, request, options.sweep, progress);
-                      });
-  if (failed(found))
-    return 1;
-  Points points;
-  for (Points &ofRequest : *found)
-    llvm::move(ofRequest, std::back_inserter(points));
-  markPareto(points, options.sweep.globalBatch > 0);
-  return printSweep(options, points, header, printRemarks);
+  SweepHeader header = {options.settings.costs.device, costs.describeSources(),
+                        costs.getMemoryBytes(), /*missing=*/""};
+  if (!isSweep)
+    return planAndPrint<Fit>(
+        options, *texts, **inputs, tasks,
+        [&](const PointPlanner &planner, const PointRequest &request,
+            const Listener<Fit> &listener) { return findFit(planner, request, memory, listener); },
+        [&](std::vector<std::vector<Fit>> found, const std::string &missing) {
+          header.missing = missing;
+          return printFits(options, join(std::move(found)), header, memory, printRemarks);
+        });
+  return planAndPrint<SweepPoint>(
+      options, *texts, **inputs, tasks,
+      [&](const PointPlanner &planner, const PointRequest &request,
+          const Listener<SweepPoint> &listener) {
+        return sweep(planner, request, options.sweep, listener);
+      },
+      [&](std::vector<std::vector<SweepPoint>> found, const std::string &missing) {
+        header.missing = missing;
+        for (std::vector<SweepPoint> &ofRequest : found)
+          sortByCap(ofRequest);
+        std::vector<SweepPoint> points = join(std::move(found));
+        markPareto(points, options.sweep.globalBatch > 0);
+        return printSweep(options, points, header, printRemarks);
+      });
 }
 
 int main(int argc, char **argv) {

@@ -41,7 +41,8 @@ NETWORKS = [
             {"name": "rack", "units": 0, "hopNs": 5000, "bytesPerSec": 2.5e10}],
  "coalesces": false, "laneContention": 1.5, "computeContention": 1.1,
  "computeContentionOfReductions": 1.2, "computeContentionOfSeveral": 1.4, "collectiveContention": 1.3,
- "copyEngines": {"baseNs": 4000, "hopNs": 700, "bytesPerSec": 2.0e11, "computeContention": 1}}
+ "copyEngines": {"baseNs": 4000, "hopNs": 700, "bytesPerSec": 2.0e11, "computeContention": 1},
+ "pat": {"baseNs": 4000, "hopNs": 700, "perRankNs": 200, "rateShare": 0.75}}
 """,
     """{"format": "fsdp-network", "version": 1, "name": "n", "source": "s",
  "measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 5000, "nsPerByte": 0.1, "spread": 0.2,

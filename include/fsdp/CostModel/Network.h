@@ -21,6 +21,11 @@
 // the other ranks run their own collectives. Between ranks that are alone in their units, a ring's
 // hop takes as long as a tree's.
 //
+// An all-gather of which each host has one rank takes a ring or PAT, NCCL's parallel aggregated
+// trees, whichever is faster for its bytes (`rate` is that of the ring):
+//
+//   PAT            latency = base + ceil(log2 n) hop + n perRank;  per byte = 1 / (share x rate)
+//
 // A gather by copy engines, inside a host: each rank copies its share to the n - 1 other ranks.
 //
 //                  latency = base + (n - 1) hop;  per byte = (n - 1) / n / rate
@@ -63,6 +68,15 @@ struct CopyEngines {
   std::string source = {};
 };
 
+/// Gathers by PAT, of algorithm `ring`, where the levels tell that each host has one of the ranks.
+struct Pat {
+  double baseNs = 0;
+  double hopNs = 0;     // whenever the number of ranks doubles
+  double perRankNs = 0; // for each rank
+  double rateShare = 1; // of a ring's rate, in (0, 1]
+  std::string source = {};
+};
+
 /// One collective over one number of ranks; sizes are whole groups' bytes.
 struct MeasuredCollective {
   CollectiveKind kind = CollectiveKind::AllGather;
@@ -84,6 +98,7 @@ struct Network {
   bool coalesces = true;           // a launch of several collectives has a single latency
   schedule::Contention contention; // without `replicas` and `copyEngines`
   std::optional<CopyEngines> copyEngines = std::nullopt; // none: unknown
+  std::optional<Pat> pat = std::nullopt;                 // none: rings only
 
   /// The units of the first level if there are several levels; else 0.
   int64_t getRanksPerHost() const { return levels.size() > 1 ? levels.front().units : 0; }

@@ -22,8 +22,8 @@ struct CurvePoint {
   bool operator==(const CurvePoint &) const = default;
 };
 
-/// Measured durations by bytes. Between two measured sizes the duration is interpolated linearly.
-/// Beyond the largest measured size the duration is proportional to the bytes.
+/// Durations by bytes. Between the sizes of two points the duration is interpolated linearly.
+/// Beyond the largest size the duration is proportional to the bytes.
 class CollectiveCurve {
 public:
   /// At least one point. The points' bytes are positive and increase; their durations do not fall.
@@ -38,8 +38,8 @@ private:
   std::vector<CurvePoint> points;
 };
 
-/// A collective's cost is a line, latencyNs + nsPerByte * bytes, or a curve of measured durations
-/// that is nowhere below this line. With a curve, the duration minus nsPerByte * bytes counts as
+/// A collective's cost is a line, latencyNs + nsPerByte * bytes, or a curve of durations that is
+/// nowhere below this line. With a curve, the duration minus nsPerByte * bytes counts as
 /// latency.
 struct CollectiveCost {
   double latencyNs = 0;

@@ -233,7 +233,7 @@ function draw() {
   drawPareto();
   drawScaling();
 }
-element("facts").textContent = D.costs;
+element("facts").textContent = D.costs + (D.missing ? `; interrupted: ${D.missing}` : "");
 element("all").addEventListener("change", () => { drawPareto(); fillTable(); });
 addEventListener("resize", draw);
 draw();
