@@ -3,6 +3,7 @@
 #include "fsdp/Explain/ModuleFile.h"
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/UnknownLocations.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
@@ -27,6 +28,7 @@ ModuleFile::parse(std::unique_ptr<llvm::MemoryBuffer> text, const std::string &p
   file->sources.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
   file->diagnostics =
       std::make_unique<mlir::SourceMgrDiagnosticHandler>(file->sources, &file->context);
+  fsdp::hideUnknownLocations(file->context);
   file->module = mlir::parseSourceFile<mlir::ModuleOp>(file->sources, &file->context);
   if (!file->module)
     return llvm::createStringError("'" + path + "' is no module");

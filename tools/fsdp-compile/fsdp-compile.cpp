@@ -17,6 +17,7 @@
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/Fsdp.h"
 #include "fsdp/IR/OutputFile.h"
+#include "fsdp/IR/UnknownLocations.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -143,6 +144,7 @@ static int run(const Options &options) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  fsdp::hideUnknownLocations(context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module || failed(planModule(*module, options))) {
     if (fsdp::hasPlacesOfSource(sources.getMemoryBuffer(sources.getMainFileID())->getBuffer()))

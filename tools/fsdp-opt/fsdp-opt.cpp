@@ -6,6 +6,7 @@
 #include "../ResponseFiles.h"
 #include "fsdp/IR/Fsdp.h"
 #include "fsdp/IR/OutputFile.h"
+#include "fsdp/IR/UnknownLocations.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
@@ -31,6 +32,14 @@ static void printNoModulesBehindErrors() {
   auto it = llvm::cl::getRegisteredOptions().find("mlir-print-op-on-diagnostic");
   if (it != llvm::cl::getRegisteredOptions().end())
     static_cast<llvm::cl::opt<bool> *>(it->second)->setInitialValue(false);
+}
+
+/// The context and its first handler are made inside MlirOptMain, before it reads a module and so
+/// loads a dialect.
+static void hideUnknownLocations(mlir::DialectRegistry &registry) {
+  registry.addExtension(+[](mlir::MLIRContext *context, fsdp::FsdpDialect *) {
+    fsdp::hideUnknownLocations(*context);
+  });
 }
 
 static int fail(const llvm::Twine &message) {
@@ -79,6 +88,8 @@ int main(int argc, char **argv) {
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses())
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
+  if (!config.shouldVerifyDiagnostics())
+    hideUnknownLocations(registry);
   llvm::InitLLVM init(argc, argv);
   return run(input, output, config, registry);
 }
