@@ -110,9 +110,9 @@ static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
   return hostBytes;
 }
 
-/// Writes the offsets of gradients and activations that wait on the host, after the `keptBytes` of
-/// state that stays there between steps. The steps of a program share the host's arena:
-/// `waitingBytes` is the need of the largest step.
+/// Writes the offsets of gradients, activations and chunks that wait on the host, after the
+/// `keptBytes` of state that stays there between steps. The steps of a program share the host's
+/// arena: `waitingBytes` is the need of the largest step.
 static void writeHostArena(ModuleOp module, const HostValues &own, int64_t keptBytes,
                            int64_t waitingBytes) {
   for (auto [value, offset] : llvm::zip_equal(own.values, own.arena.offsets))

@@ -99,8 +99,8 @@ def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
     - P3: every view lies within its storage.
     - P4: a buffer or shard that is read keeps its value until the last use of the value read: no write
       or update precedes the read, or that use.
-    - P5: optimizer state on the host, and gradients and activations while they wait there, do not
-      overlap in the host's arena.
+    - P5: optimizer state on the host, and gradients, activations and chunks while they wait there,
+      do not overlap in the host's arena.
     - P6: a program consists of training steps, with samples of different shapes, followed by evaluation
       steps, if any. All steps declare the same state, at the same offsets, in arenas of one size; the
       constants of a step overlap no buffer of another step.

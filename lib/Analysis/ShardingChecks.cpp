@@ -73,8 +73,12 @@ private:
 /// The operation that a handle belongs to, for messages.
 static std::string describeStart(Operation *start) {
   auto collective = dyn_cast<CollectiveOpInterface>(start);
-  if (!collective)
-    return "the " + cast<StepOpInterface>(start).getTitle();
+  if (!collective) {
+    std::string title = "the " + cast<StepOpInterface>(start).getTitle();
+    auto store = dyn_cast<StoreStartOp>(start);
+    auto shard = store ? dyn_cast<ShardType>(store.getValue().getType()) : ShardType();
+    return shard ? title + " of group @" + shard.getGroup().getValue().str() : title;
+  }
   FlatSymbolRefAttr group = collective.getCollectiveGroup();
   if (!group)
     return "the reduction of a tensor";
@@ -243,6 +247,11 @@ LogicalResult Checker::visit(StoreStartOp start) {
               maker, "made here");
 }
 
+/// What takes a value from the host: a gather takes a chunk, a fetch anything else.
+static std::string describeTaken(StoreStartOp store) {
+  return store.getValue().getDefiningOp<ChunkOp>() ? "gathered" : "fetched";
+}
+
 /// A group that is still gathered was not updated: updates require the reshard.
 LogicalResult Checker::checkEnd() {
   for (Operation *start : starts)
@@ -252,7 +261,8 @@ LogicalResult Checker::checkEnd() {
     if (!wait.getStored().hasOneUse())
       return fail(wait,
                   "S2: what " + describeStart(wait.getStart()) + " brings to the host is " +
-                      (wait.getStored().use_empty() ? "never fetched" : "fetched twice"),
+                      (wait.getStored().use_empty() ? "never " + describeTaken(wait.getStart())
+                                                    : describeTaken(wait.getStart()) + " twice"),
                   wait.getStart(), "stored here");
   return success();
 }

@@ -272,6 +272,14 @@ static std::string describeRoom(const Headroom &room, const ScheduleView &view) 
   return formatBytes(room.bytes) + " left in " + describe(view.labels.operations[room.operation]);
 }
 
+/// The chunk of one rank is the whole group.
+static std::string describeChunk(const KeepReason &reason) {
+  if (reason.chunkRanks == 1)
+    return reason.isChunkOnHost ? "the host" : "this rank's copy";
+  return "chunks of " + std::to_string(reason.chunkRanks) + " neighbours" +
+         (reason.isChunkOnHost ? " on the host" : "");
+}
+
 std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView &view) {
   std::string asked = reason.rule == KeepRule::Free ? "" : ", as asked";
   if (reason.kept) {
@@ -281,11 +289,7 @@ std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView
   }
   std::string text = "gathered again" + asked;
   if (reason.chunkRanks > 0)
-    return text +
-           (reason.chunkRanks == 1 ? std::string(" from")
-                                   : " from chunks of " + std::to_string(reason.chunkRanks) +
-                                         " neighbours" + (reason.isChunkOnHost ? " on" : "")) +
-           (reason.isChunkOnHost ? " the host, " : ", ") +
+    return text + " from " + describeChunk(reason) + ", " +
            formatBytes(reason.sizeBytes / reason.chunkRanks) + " for " + formatTime(reason.gapNs) +
            ", takes " + formatTime(reason.chunkNs) + " instead of " + formatTime(reason.laneNs);
   if (!reason.tightest)

@@ -63,10 +63,11 @@ LogicalResult Lowering::lower(StoreStateWaitOp wait) {
 // Gradients, activations and chunks
 //===----------------------------------------------------------------------===//
 
-/// The backward stores gradients, the forward activations and chunks.
+/// The backward stores gradients, the forward activations; a chunk is stored where it is made.
 static fsdp_phase getStorePhase(StoreStartOp store) {
-  auto shard = dyn_cast<ShardType>(store.getValue().getType());
-  return shard && shard.getRanks() == 0 ? FSDP_BACKWARD : FSDP_FORWARD;
+  if (auto chunk = store.getValue().getDefiningOp<ChunkOp>())
+    return getChunkPhase(chunk);
+  return isa<ShardType>(store.getValue().getType()) ? FSDP_BACKWARD : FSDP_FORWARD;
 }
 
 fsdp_entry &Lowering::addHostCopy(fsdp_entry_kind kind, StoreStartOp store, Operation *start) {

@@ -175,9 +175,7 @@ LogicalResult Lowering::lower(ChunkOp chunk) {
              << op.getSymName() << " with strides of its own, of which plans copy no chunks";
     params.push_back(valueOf.lookup(param));
   }
-  ReshardOp reshard = chunk.getGather().getReshard();
-  fsdp_entry &entry =
-      builder.addEntry(FSDP_CHUNK, reshard ? getPlanPhase(reshard.getPhase()) : FSDP_FORWARD);
+  fsdp_entry &entry = builder.addEntry(FSDP_CHUNK, getChunkPhase(chunk));
   entry.dtype = *getPlanDType(type.getElementType());
   entry.target = group.index;
   entry.destination = baseOf[chunk.getResult()] = *offset;

@@ -22,6 +22,12 @@ inline fsdp_phase getPlanPhase(aten::Phase phase) {
   return phase == aten::Phase::Forward ? FSDP_FORWARD : FSDP_BACKWARD;
 }
 
+/// Of the reshard that the chunk precedes.
+inline fsdp_phase getChunkPhase(ChunkOp chunk) {
+  ReshardOp reshard = chunk.getGather().getReshard();
+  return reshard ? getPlanPhase(reshard.getPhase()) : FSDP_FORWARD;
+}
+
 fsdp_stream getPlanStream(Stream stream);
 
 /// Of the entries that copy, add or zero what is the group's, as in fsdp-explain.

@@ -68,6 +68,21 @@ static void writeMesh(MeshOp mesh, json::OStream &out) {
   });
 }
 
+/// By group: where the chunks lie that its gathers take. Groups without chunks are absent.
+static llvm::StringMap<std::string> getPlacesOfChunks(ModuleOp module) {
+  llvm::StringMap<bool> onDevice, onHost;
+  module.walk([&](AllGatherStartOp start) {
+    if (start.getNeighbours())
+      (start.isFromHost() ? onHost : onDevice)[start.getGroup()] = true;
+  });
+  llvm::StringMap<std::string> places;
+  for (StringRef group : onDevice.keys())
+    places[group] = onHost.contains(group) ? "device and host" : "device";
+  for (StringRef group : onHost.keys())
+    places.try_emplace(group, "host");
+  return places;
+}
+
 static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OStream &out) {
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     out.attribute("model", model.getValue());
@@ -82,6 +97,7 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
       out.attribute("blocks", said.getBlocks());
       out.attribute("for", stringifyRecomputeReason(said.getReason()));
     });
+  llvm::StringMap<std::string> placesOfChunks = getPlacesOfChunks(module);
   out.attributeArray("groups", [&] {
     for (const GroupInfo &group : table.getGroups())
       out.object([&] {
@@ -103,6 +119,8 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
           out.attribute("chunk_ranks", *ranks);
         if (StringAttr reason = op.getReason(Subject::ReshardRanks))
           out.attribute("chunk_reason", reason.getValue());
+        if (auto place = placesOfChunks.find(op.getSymName()); place != placesOfChunks.end())
+          out.attribute("chunks", place->second);
         if (AllGatherExtensionAttr extension = op.getAllGatherExtensionAttr())
           out.attribute("all_gather_extension", extension.getName().getValue());
         if (op.getAllReduceHook())

@@ -8,6 +8,7 @@
 #include "fsdp/Transforms/ApplySchedule.h"
 
 #include "fsdp/Analysis/Step.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -33,6 +34,11 @@ private:
     ChunkOp chunk = {};      // made in this use
     StoreStartOp store = {}; // of the chunk; null: it stays in the arena
   };
+  /// The chunks that gathers of a group take.
+  struct Chunks {
+    const schedule::Group *group;
+    const schedule::Chunk *onDevice = nullptr, *onHost = nullptr;
+  };
   /// An operation outside of the problem. It goes before the events of its position, or after them
   /// if it needs a gather or a fetch with a wait there.
   struct Other {
@@ -44,7 +50,7 @@ private:
   void collectUses();
   void keepCopies();
   void keepChunks();
-  void recordChunk(GroupOp group, const schedule::Group &planned, const schedule::Chunk &chunk);
+  void recordChunks(GroupOp group, const Chunks &chunks);
   Value storeChunk(OpBuilder &builder, Use &use);
   void shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf);
   void placeOthers();
@@ -144,19 +150,23 @@ void Applier::keepCopies() {
 //===----------------------------------------------------------------------===//
 
 /// Records on the group the number of ranks, and the reason.
-void Applier::recordChunk(GroupOp group, const schedule::Group &planned,
-                          const schedule::Chunk &chunk) {
+void Applier::recordChunks(GroupOp group, const Chunks &chunks) {
   auto micros = [&](const schedule::CollectiveCost &cost) {
-    return llvm::formatv("{0:f0} us", cost.durationNs(planned.gatheredBytes) / 1e3).str();
+    return llvm::formatv("{0:f0} us", cost.durationNs(chunks.group->gatheredBytes) / 1e3).str();
   };
+  const schedule::Chunk &chunk = chunks.onDevice ? *chunks.onDevice : *chunks.onHost;
+  std::string reason = chunk.ranks == 1 ? "from the host, which has one rank, it takes "
+                                        : "among the ranks of a host a gather takes ";
+  reason += micros(chunk.gatherCost);
+  if (chunks.onDevice && chunks.onHost)
+    reason += ", with chunks from the host " + micros(chunks.onHost->gatherCost);
+  reason += ", among all " + micros(problem.problem.meshOf(*chunks.group).gatherCost) +
+            "; a chunk has " + std::to_string(chunk.bytes) + " bytes";
+  if (chunks.onHost)
+    reason +=
+        chunks.onDevice ? " and waits on the host for some gathers" : " and waits on the host";
   group.setReshardRanks(chunk.ranks);
-  group.setReason(Subject::ReshardRanks,
-                  (chunk.ranks == 1 ? "from the host, which has one rank, it takes "
-                                    : "among the ranks of a host a gather takes ") +
-                      micros(chunk.gatherCost) + ", among all " +
-                      micros(problem.problem.meshOf(planned).gatherCost) + "; a chunk has " +
-                      Twine(chunk.bytes) + " bytes" +
-                      (chunk.isOnHost ? " and waits on the host" : ""));
+  group.setReason(Subject::ReshardRanks, reason);
 }
 
 /// Returns the chunk on the host.
@@ -174,16 +184,18 @@ void Applier::keepChunks() {
   llvm::StringMap<GroupOp> groupByName;
   for (auto group : module.getOps<GroupOp>())
     groupByName[group.getSymName()] = group;
+  llvm::MapVector<GroupOp, Chunks> chunksOf;
   std::vector<int32_t> previous = problem.problem.previousUses();
   OpBuilder builder(module.getContext());
   for (size_t i = 0; i < uses.size(); ++i) {
     if (!plan.chunked[i])
       continue;
     Use &before = uses[previous[i]], &use = uses[i];
-    const schedule::Group &planned = problem.problem.groups[problem.problem.uses[i].group];
     GroupOp group = groupByName.lookup(use.start.getGroup());
     const schedule::Chunk &chunk = problem.problem.chunkOf(i, plan.chunked[i]);
-    recordChunk(group, planned, chunk);
+    Chunks &chunks = chunksOf[group];
+    chunks.group = &problem.problem.groups[problem.problem.uses[i].group];
+    (chunk.isOnHost ? chunks.onHost : chunks.onDevice) = &chunk;
     ShardType shard = use.start.getShardType();
     auto type =
         ShardType::get(module.getContext(), shard.getGroup(), shard.getElementType(), chunk.ranks);
@@ -193,6 +205,8 @@ void Applier::keepChunks() {
     use.start.getShardMutable().assign(chunk.isOnHost ? storeChunk(builder, before)
                                                       : before.chunk.getResult());
   }
+  for (auto &[group, chunks] : chunksOf)
+    recordChunks(group, chunks);
 }
 
 //===----------------------------------------------------------------------===//

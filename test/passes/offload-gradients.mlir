@@ -62,7 +62,7 @@
 // TYPE: S8: has norm 1, but the optimizer clips by norm 2
 // UNUSED: S8: is not an operand of the gradients' norm, or more than once
 // TWICE: S8: the norm counts one gradient twice
-// NEVER: S2: the copy of a gradient is never waited for
+// NEVER: S2: the copy of a gradient of group @layers.0 is never waited for
 // OVERLAP: P5: the copy of a gradient of layers.0 at bytes [0, 64) of the host's arena overlaps the shard of @layers.0
 // NOWHERE: P5: has no place in the host's arena
 // YIELDS: yields '!fsdp.host<!fsdp.shard<@layers.0, bf16>>', expected '!fsdp.host<!fsdp.shard<@layers.0, f32>>'

@@ -9,6 +9,8 @@
 // RUN: FileCheck %s --input-file=%t.html --check-prefix=DIFF
 // RUN: sed -e '/fsdp.store.wait/d' -e 's/gather.start [^ ]* over .* : !fsdp.host.*/gather.start %k over ["dp"] bwd on gather : !fsdp.shard<@a, f32, 2>/' %t.mlir > %t.unstored.mlir
 // RUN: not fsdp-opt %t.unstored.mlir --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=UNSTORED
+// RUN: sed 's/gather.start [^ ]* over .* : !fsdp.host.*/gather.start %%s over ["dp"] bwd on gather : !fsdp.shard<@a, f32>/' %t.mlir > %t.ungathered.mlir
+// RUN: not fsdp-opt %t.ungathered.mlir --fsdp-verify-scheduled 2>&1 | FileCheck %s --check-prefix=UNGATHERED
 // RUN: sed 's/host_arena_bytes = 2097152/host_arena_bytes = 1048576/' %t.planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OUTSIDE
 // RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/one-per-host.json memory-cap=545000000 offload-chunks=true" --fsdp-verify-scheduled -o %t.alone.mlir
 // RUN: FileCheck %s --input-file=%t.alone.mlir --check-prefix=ALONE
@@ -47,7 +49,8 @@
 // ALONE-WHY: gathered again from the host, 4.00 MiB for
 // ALONE-LOG: group a: reshard_after_forward auto: the schedule decides, see the events below; the host keeps a copy
 
-// UNSTORED: S2: the copy of a chunk is never waited for
+// UNSTORED: S2: the copy of a chunk of group @a is never waited for
+// UNGATHERED: S2: what the copy of a chunk of group @a brings to the host is never gathered
 // OUTSIDE: P5: the copy of a chunk of a at bytes [0, 2097152) of the host's arena of 1048576 bytes
 !m = tensor<1024x1024xf32>
 !h = tensor<32768x1024xf32>

@@ -35,6 +35,7 @@
 // REPORT: "group": "a",
 // REPORT: "chunk_ranks": 2,
 // REPORT-NEXT: "chunk_reason": "among the ranks of a host a gather takes
+// REPORT-NEXT: "chunks": "device"
 
 // REMARK: group @a keeps chunks over 2 ranks: among the ranks of a host a gather takes
 

@@ -1,6 +1,6 @@
 //===- FsdpHostCopies.td - Copies to and from the host -----*- tablegen -*-===//
 //
-// Optimizer state, parameters, gradients and activations on the host. Part of FsdpOps.td.
+// Optimizer state, parameters, gradients, activations and chunks on the host. Part of FsdpOps.td.
 //
 //===----------------------------------------------------------------------===//
 
