@@ -26,6 +26,10 @@ namespace {
 struct ProgramBuffers {
   explicit ProgramBuffers(ArrayRef<StepMemory> steps);
 
+  /// The smallest arena found. If that exceeds the cap, the arenas of the steps alone, which their
+  /// searches have seen within the cap, are filled up with the buffers of the other steps.
+  plan::ArenaPlan plan(ArrayRef<StepMemory> steps, std::optional<int64_t> capBytes) const;
+
   std::vector<LiveRange> ranges;
   SmallVector<std::vector<size_t>> rangeOf; // for each step and each range of the step
 };
@@ -65,6 +69,22 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
     }
     base += step.ranges.getNumPositions();
   }
+}
+
+plan::ArenaPlan ProgramBuffers::plan(ArrayRef<StepMemory> steps,
+                                     std::optional<int64_t> capBytes) const {
+  plan::ArenaPlan best = planArena(ranges);
+  for (auto [step, own] : llvm::zip_equal(steps, rangeOf)) {
+    if (steps.size() == 1 || !capBytes || best.arenaBytes <= *capBytes)
+      break;
+    std::vector<int64_t> known(ranges.size(), -1);
+    for (auto [range, offset] : llvm::zip_equal(own, planArena(step.ranges.getRanges()).offsets))
+      known[range] = offset;
+    plan::ArenaPlan filled = fillArena(ranges, known);
+    if (filled.arenaBytes < best.arenaBytes)
+      best = std::move(filled);
+  }
+  return best;
 }
 
 /// The values of a step that wait on the host, and their offsets after the state that is kept
@@ -190,10 +210,10 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
       memories.push_back(std::move(*memory));
     }
     ProgramBuffers buffers(memories);
-    plan::ArenaPlan arena = planArena(buffers.ranges);
     FailureOr<int64_t> cap = parseSizeOption(module, "memory-cap", memoryCap);
     if (failed(cap))
       return signalPassFailure();
+    plan::ArenaPlan arena = buffers.plan(memories, *cap > 0 ? std::optional(*cap) : std::nullopt);
     int64_t scratchBytes = 0; // beside the arena
     if (*cap > 0 && !profile.empty()) {
       FailureOr<std::shared_ptr<cost::CostModel>> costs = loadCosts(module, {.profile = profile});

@@ -330,10 +330,18 @@ std::vector<int64_t> fsdp::getLiveBytes(ArrayRef<LiveRange> ranges, int64_t numP
   return bytes;
 }
 
-plan::ArenaPlan fsdp::planArena(ArrayRef<LiveRange> ranges) {
+static std::vector<plan::BufferRange> toBuffers(ArrayRef<LiveRange> ranges) {
   std::vector<plan::BufferRange> buffers;
   buffers.reserve(ranges.size());
   for (const LiveRange &range : ranges)
     buffers.push_back({range.bytes, range.first, range.last, range.bundle, range.bundleOffset});
-  return plan::planArena(buffers);
+  return buffers;
+}
+
+plan::ArenaPlan fsdp::planArena(ArrayRef<LiveRange> ranges) {
+  return plan::planArena(toBuffers(ranges));
+}
+
+plan::ArenaPlan fsdp::fillArena(ArrayRef<LiveRange> ranges, ArrayRef<int64_t> known) {
+  return plan::fillArena(toBuffers(ranges), known);
 }

@@ -17,6 +17,7 @@
 #include "FirstFit.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -170,16 +171,42 @@ std::vector<int64_t> Search::run() {
   return best;
 }
 
-ArenaPlan fsdp::plan::planArena(std::span<const BufferRange> buffers) {
-  ArenaProblem problem = makeArenaProblem(buffers);
+/// The plan of these bases, by item.
+static ArenaPlan makePlan(const ArenaProblem &problem, size_t numBuffers,
+                          std::span<const int64_t> bases) {
   ArenaPlan plan;
-  plan.offsets.resize(buffers.size());
+  plan.offsets.resize(numBuffers);
   plan.peakLiveBytes = problem.peakLiveBytes;
-  std::vector<int64_t> bases = Search(problem).run();
   for (size_t i = 0; i < problem.items.size(); ++i)
     for (const Part &part : problem.partsOf(problem.items[i])) {
       plan.offsets[part.buffer] = bases[i] + part.begin;
       plan.arenaBytes = std::max(plan.arenaBytes, bases[i] + part.begin + part.size);
     }
   return plan;
+}
+
+ArenaPlan fsdp::plan::planArena(std::span<const BufferRange> buffers) {
+  ArenaProblem problem = makeArenaProblem(buffers);
+  return makePlan(problem, buffers.size(), Search(problem).run());
+}
+
+ArenaPlan fsdp::plan::fillArena(std::span<const BufferRange> buffers,
+                                std::span<const int64_t> known) {
+  constexpr int64_t kBlockPositions = 512;
+  ArenaProblem problem = makeArenaProblem(buffers);
+  const Skyline ground(problem.numPositions);
+  int64_t unlimited = INT64_MAX;
+  FirstFit fit(problem, ground, kBlockPositions, unlimited);
+  std::vector<int64_t> bases(problem.items.size());
+  std::vector<size_t> others;
+  for (size_t i = 0; i < problem.items.size(); ++i) {
+    const Part &part = problem.partsOf(problem.items[i]).front();
+    if (known[part.buffer] < 0)
+      others.push_back(i);
+    else
+      fit.insert(i, bases[i] = known[part.buffer] - part.begin);
+  }
+  std::ranges::stable_sort(others, std::greater(), [&](size_t i) { return problem.items[i].size; });
+  fit.run(others, bases);
+  return makePlan(problem, buffers.size(), bases);
 }

@@ -14,13 +14,17 @@ bool FirstFit::run(std::span<const size_t> order, std::vector<int64_t> &bases) {
     if (budget < 0)
       return false;
     bases[index] = base;
-    for (const Part &part : parts) {
-      Placed placed{base + part.begin, base + part.begin + part.size, part.first, part.last};
-      for (Block &block : blocksOf(part))
-        block.insert(std::ranges::upper_bound(block, placed.begin, {}, &Placed::begin), placed);
-    }
+    insert(index, base);
   }
   return true;
+}
+
+void FirstFit::insert(size_t item, int64_t base) {
+  for (const Part &part : problem.partsOf(problem.items[item])) {
+    Placed placed{base + part.begin, base + part.begin + part.size, part.first, part.last};
+    for (Block &block : blocksOf(part))
+      block.insert(std::ranges::upper_bound(block, placed.begin, {}, &Placed::begin), placed);
+  }
 }
 
 int64_t FirstFit::place(const Part &part, int64_t base) {

@@ -25,6 +25,8 @@ public:
 
   /// Places the items in this order. False if the budget runs out.
   bool run(std::span<const size_t> order, std::vector<int64_t> &bases);
+  /// Takes the bytes from `base` for the item.
+  void insert(size_t item, int64_t base);
 
 private:
   struct Placed {

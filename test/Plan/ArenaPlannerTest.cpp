@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace fsdp::plan;
@@ -72,6 +73,23 @@ TEST(ArenaPlanner, EmptyBuffersTakeNoPlace) {
   ArenaPlan plan = planArena(buffers);
   expectValid(buffers, plan);
   EXPECT_EQ(plan.arenaBytes, 64);
+}
+
+// Behind a step with a known arena come buffers of another step, and one that is live throughout.
+TEST(ArenaPlanner, FillsAKnownArena) {
+  std::vector<BufferRange> buffers = makeStep(6, 20);
+  const ArenaPlan alone = planArena(buffers);
+  const auto end = std::ranges::max(buffers, {}, &BufferRange::last).last + 1;
+  std::vector<int64_t> known = alone.offsets;
+  for (int64_t i = 0; i < 20; ++i)
+    buffers.push_back({10'000, end + i, end + i + 2});
+  buffers.push_back({640, 0, end + 30});
+  known.resize(buffers.size(), -1);
+  const ArenaPlan filled = fillArena(buffers, known);
+  expectValid(buffers, filled);
+  EXPECT_LE(filled.arenaBytes, alone.arenaBytes + 640);
+  for (size_t i = 0; i < alone.offsets.size(); ++i)
+    EXPECT_EQ(filled.offsets[i], alone.offsets[i]);
 }
 
 TEST(ArenaPlanner, BundlesKeepTheirDistances) {

@@ -83,6 +83,8 @@ std::vector<int64_t> getLiveBytes(llvm::ArrayRef<LiveRange> ranges, int64_t numP
 
 /// Assigns one offset per range in one arena.
 plan::ArenaPlan planArena(llvm::ArrayRef<LiveRange> ranges);
+/// Likewise, around buffers with known offsets, as in fsdp/Plan/ArenaPlanner.h.
+plan::ArenaPlan fillArena(llvm::ArrayRef<LiveRange> ranges, llvm::ArrayRef<int64_t> known);
 
 } // namespace fsdp
 

@@ -43,6 +43,10 @@ struct ArenaPlan {
 /// Places the buffers so that no two that are live at the same position overlap. Deterministic.
 ArenaPlan planArena(std::span<const BufferRange> buffers);
 
+/// Fills up an arena of some of the buffers with the others. `known` holds the offsets, by buffer,
+/// of that arena, which the plan keeps; -1 for the others, and for all of a bundle or for none.
+ArenaPlan fillArena(std::span<const BufferRange> buffers, std::span<const int64_t> known);
+
 /// The first pair of buffers that are live at the same position and share bytes, as indices; {-1,
 /// -1} if there is none. Independent of `planArena`: a sweep over positions with an ordered map of
 /// occupied bytes.

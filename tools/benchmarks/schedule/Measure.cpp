@@ -52,10 +52,10 @@ uint64_t fsdp::benchmark::hashOf(const Plan &plan) {
   return hash;
 }
 
-/// Raises the lower bound by an exact search, if that ends.
+/// Raises the lower bound by an exact search, which has a bound even if it does not end.
 static void raiseBoundExactly(const Problem &problem, int64_t partialPlans, Measurement &result) {
   std::optional<ExactResult> exact = searchExactly(problem, result.makespanNs, partialPlans);
-  if (!exact || !exact->isComplete)
+  if (!exact || exact->boundNs <= result.boundNs)
     return;
   result.boundNs = exact->boundNs;
   result.boundKind = "exact";
@@ -101,7 +101,8 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   result.makespanNs = outcome->makespanNs;
   result.boundNs = outcome->bound.makespanNs;
   result.boundKind = getName(outcome->bound.kind);
-  if (result.family == "tiny" && options.partialPlans > 0)
+  if (result.family == "tiny" ||
+      (result.ratio() > kRaisedAbove && result.uses <= kMostUsesSearched))
     raiseBoundExactly(problem, options.partialPlans, result);
   else if (result.ratio() > kRaisedAbove)
     raiseBoundByCases(problem, result);

@@ -12,14 +12,15 @@ namespace fsdp::benchmark {
 /// Goal for step / bound on captured models.
 inline constexpr double kCapturedGoal = 1.02;
 
-/// Where step / bound is above this, the bound is raised by cases of kept chunks, which takes up to
-/// 20 s.
+/// Where step / bound is above this, stronger bounds are tried: an exact search of problems with so
+/// few uses, else cases of kept chunks. Either takes up to 20 s.
 inline constexpr double kRaisedAbove = 1.005;
+inline constexpr size_t kMostUsesSearched = 16;
 
 struct MeasureOptions {
   schedule::OptimizeOptions optimize;
-  /// Partial plans of an exact search for the bound of tiny instances; 0: none.
-  int64_t partialPlans = 100'000;
+  /// Partial plans of an exact search; 0: no search.
+  int64_t partialPlans = 3'000'000;
 };
 
 struct Measurement {

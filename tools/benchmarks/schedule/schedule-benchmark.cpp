@@ -97,7 +97,7 @@ int main(int argc, char **argv) {
                  "Simulations of a search, which may be repeated")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--partial-plans", options.measure.partialPlans,
-                 "Limit of the exact search for the bound of tiny instances; 0: no search")
+                 "Limit of the exact search for the bounds of small instances; 0: no search")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.measure.optimize.seed, "Seed of the local search");
   app.add_option("--json", options.jsonPath, "Write the measurements to this file");
