@@ -73,11 +73,20 @@ class Constants:
     @contextlib.contextmanager
     def as_real_tensors(self):
         """In this context transformers does not treat a tensor of constants as traced: it reads the values, as in
-        training, and omits a mask that masks nothing. A tensor that depends on inputs still counts as traced."""
+        training, and omits a mask that masks nothing. A tensor that depends on inputs still counts as traced, and as a mask
+        that may mask something."""
         utilities = sys.modules.get("transformers.utils.import_utils")
         is_traced = getattr(utilities, "is_fake_tensor", None)
         if is_traced is None:
             yield
             return
-        with replaced(utilities, "is_fake_tensor", lambda x: is_traced(x) and not self._is_constant(x)):
+
+        def depends_on_inputs(tensor):
+            return is_traced(tensor) and not self._is_constant(tensor)
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(replaced(utilities, "is_fake_tensor", depends_on_inputs))
+            masks = sys.modules.get("transformers.masking_utils")
+            if masks_nothing := getattr(masks, "fast_all", None):
+                stack.enter_context(replaced(masks, "fast_all", lambda x: not depends_on_inputs(x) and masks_nothing(x)))
             yield

@@ -13,7 +13,7 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, ctc, derivatives, effects, functions, operators, reads, specialization, state, transforms
+from . import checks, ctc, derivatives, effects, flex, functions, operators, reads, specialization, state, transforms
 from .effects import replaced
 from .errors import ExportError, note
 
@@ -76,6 +76,10 @@ def _states_of_lstm():
         decompositions.one_layer_lstm = original
 
 
+#: What torch wraps around functions that are not to be compiled (`torch.compiler.disable(recursive=False)`).
+_RUNNING_AS_IN_TRAINING = {"torch._dynamo.external_utils"}
+
+
 @contextlib.contextmanager
 def _as_in_training():
     """In this context the model is told that it is not being compiled or exported, so it takes the
@@ -87,7 +91,7 @@ def _as_in_training():
     def hide(function):
         def answer():
             asking = sys._getframe(1).f_globals.get("__name__", "")
-            return asking.split(".")[0] == "torch" and function()
+            return asking.split(".")[0] == "torch" and asking not in _RUNNING_AS_IN_TRAINING and function()
 
         return answer
 
@@ -187,7 +191,8 @@ def _export_once(step, batch, known):
     told = io.StringIO()
     with (checks.holding(), known.answered(), functions.kept() as recorder, operators.traced(recorder),
           derivatives.recorded(recorder) as derived, effects.seen(derived), transforms.recorded(recorder), _modules_as_they_are(),
-          _first_names(), _states_of_lstm(), rules_of_shapes(), contextlib.redirect_stderr(told)):  # fmt: skip
+          flex.expressed(known.constants), _first_names(), _states_of_lstm(), rules_of_shapes(),
+          contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     derivatives.finish(program)

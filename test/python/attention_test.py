@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""tools/python/fsdpc: flex_attention in a forward, beside torch's own. torch refuses its derivatives on CPUs, although it has
+formulas for them; here it may use them."""
+
+import contextlib
+import io
+import json
+import subprocess
+import unittest
+import unittest.mock
+
+import torch
+import torch.nn as nn
+from safetensors.torch import load_file, save_file
+from torch.nn.attention import flex_attention as flex
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import exported
+import fsdpc  # exported says where it is
+
+compiled_attention, compiled_mask = torch.compile(flex_attention), torch.compile(create_block_mask)
+STEPS, SAMPLES, LENGTH, HEADS = 3, 2, 24, 4
+
+
+def is_causal(b, h, q, k):
+    return q >= k
+
+
+CAUSAL = create_block_mask(is_causal, None, None, LENGTH, LENGTH, device="cpu")
+
+
+class Attention(nn.Module):
+    """`attend(model, q, k, v, document)`: q [samples, heads, length, 8]; k, v of `keys` heads."""
+
+    def __init__(self, attend, keys=HEADS, dtype=torch.float32):
+        super().__init__()
+        self.attend, self.keys, self.dtype = attend, keys, dtype
+        self.blocks = nn.ModuleList(nn.Linear(8 * HEADS, 8 * (HEADS + 2 * keys)) for _ in range(2))
+        self.register_buffer("slopes", torch.tensor([0.5, 0.25, 0.125, 0.0625]))
+
+    def forward(self, x, document):
+        for block in self.blocks:
+            heads = block(x).to(self.dtype).unflatten(-1, (-1, 8)).transpose(1, 2)
+            q, k, v = heads.split((HEADS, self.keys, self.keys), dim=1)
+            x = x + self.attend(self, q, k, v, document).transpose(1, 2).flatten(2)
+        return x.square().mean()
+
+
+def everything(model, q, k, v, document):
+    return flex_attention(q, k, v)
+
+
+def causal(model, q, k, v, document):
+    mask = create_block_mask(is_causal, None, None, LENGTH, LENGTH, device="cpu")
+    return flex_attention(q, k, v, block_mask=mask, scale=0.3)
+
+
+def compiled(model, q, k, v, document):
+    mask = compiled_mask(is_causal, None, None, LENGTH, LENGTH, device="cpu")
+    return compiled_attention(q, k, v, block_mask=mask)
+
+
+def of_the_module(model, q, k, v, document):
+    return flex.flex_attention(q, k, v, block_mask=CAUSAL)
+
+
+def documents(model, q, k, v, document):
+    mask = lambda b, h, q, k: (q >= k) & (document[b, q] == document[b, k])
+    return flex_attention(q, k, v, block_mask=create_block_mask(mask, SAMPLES, None, LENGTH, LENGTH, device="cpu"))
+
+
+def windows(model, q, k, v, document):
+    """Of another width for each head."""
+    mask = lambda b, h, q, k: (q >= k) & (q - k <= 2 * h)
+    return flex_attention(q, k, v, block_mask=create_block_mask(mask, None, HEADS, LENGTH, LENGTH, device="cpu"))
+
+
+def padding(model, q, k, v, document):
+    """Queries of document 0 attend to nothing."""
+    mask = lambda b, h, q, k: (document[b, q] > 0) & (document[b, k] > 0)
+    return flex_attention(q, k, v, block_mask=create_block_mask(mask, SAMPLES, None, LENGTH, LENGTH, device="cpu"))
+
+
+def constant_padding(model, q, k, v, document):
+    mask = create_block_mask(lambda b, h, q, k: (q > 3) & (k > 3), None, None, LENGTH, LENGTH, device="cpu")
+    return flex_attention(q, k, v, block_mask=mask)
+
+
+def few_keys(model, q, k, v, document):
+    return flex_attention(q, k, v, block_mask=CAUSAL, enable_gqa=True)
+
+
+def soft_cap(model, q, k, v, document):
+    return flex_attention(q, k, v, score_mod=lambda score, b, h, q, k: 5 * torch.tanh(score / 5), block_mask=CAUSAL)
+
+
+def slopes(model, q, k, v, document):
+    """ALiBi."""
+    return flex_attention(q, k, v, score_mod=lambda score, b, h, q, k: score + model.slopes[h] * (k - q))
+
+
+def sums(model, q, k, v, document):
+    """With the logarithms of the sums."""
+    result, extra = flex_attention(q, k, v, block_mask=CAUSAL, return_aux=flex.AuxRequest(lse=True))
+    return result + 0.1 * extra.lse.unsqueeze(-1)
+
+
+class Flex(exported.Exported):
+    def setUp(self):
+        super().setUp()
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        self.data = {
+            "x": torch.randn(STEPS * SAMPLES, LENGTH, 8 * HEADS),
+            "document": torch.randint(0, 4, (STEPS * SAMPLES, LENGTH)).sort().values,
+        }
+
+    def batch(self, step):
+        return {name: tensor[SAMPLES * step :][:SAMPLES] for name, tensor in self.data.items()}
+
+    def make(self, *arguments, **options):
+        torch.manual_seed(1)
+        return Attention(*arguments, **options)
+
+    def export(self, model):
+        fsdpc.export(model, self.batch(0), self.path, quiet=True)
+        return self.capture()
+
+    def train(self, model):
+        """The losses of torch, which updates the weights."""
+        optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+        with unittest.mock.patch.object(flex, "_validate_device"), torch.compiler.set_stance("force_eager"):
+            for step in range(STEPS):
+                optimizer.zero_grad()
+                loss = model(**self.batch(step))
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+        return losses
+
+    def run_binary(self, *flags):
+        binary, log, saved, data = (self.folder / name for name in ("train", "log.jsonl", "saved.safetensors", "data.safetensors"))
+        log.unlink(missing_ok=True)
+        save_file(self.data, data)
+        self.compile("--mesh", "dp=1", "--optimizer", "sgd", "--lr", "0.1", *flags, "-o", binary)
+        subprocess.run([binary, "--data", data, "--steps", str(STEPS), "--log", log, "--save", saved, "--init",
+                        self.path.with_suffix(".safetensors")], check=True, capture_output=True)  # fmt: skip
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return [line["loss"] for line in lines if "loss" in line], load_file(saved)
+
+    def check(self, model, *flags, tolerance=2e-6):
+        code = self.export(model)
+        losses = self.train(model)
+        own, saved = self.run_binary(*flags)
+        torch.testing.assert_close(own, losses, rtol=tolerance, atol=0)
+        for name, tensor in model.named_parameters():
+            torch.testing.assert_close(saved[name], tensor.detach(), rtol=0, atol=tolerance, msg=name)
+        return code
+
+    def test_numbers(self):
+        for attend in (everything, causal, compiled, of_the_module, documents, windows, padding, constant_padding, soft_cap,
+                       slopes, sums):  # fmt: skip
+            with self.subTest(attend.__name__):
+                self.check(self.make(attend))
+
+    def test_few_keys(self):
+        self.check(self.make(few_keys, keys=2))
+
+    def test_bf16(self):
+        for attend in (documents, soft_cap):
+            with self.subTest(attend.__name__):
+                self.check(self.make(attend, dtype=torch.bfloat16), tolerance=2e-3)
+
+    def test_options(self):
+        """Recomputed, and in kernels."""
+        for attend in (documents, soft_cap):
+            with self.subTest(attend.__name__):
+                self.check(self.make(attend), "--recompute", "full", "--fusion", "fast")
+
+    def test_messages(self):
+        """None, also of functions that are not to be compiled, as transformers calls attention; refusals name the lengths."""
+
+        class Attend:
+            @torch.compiler.disable(recursive=False)
+            def __call__(self, model, *arguments):
+                return compiled(model, *arguments)
+
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            fsdpc.export(self.make(Attend()), self.batch(0), self.path)
+        self.assertEqual(said.getvalue(), "")
+
+        def short(model, q, k, v, document):
+            return flex_attention(q[:, :, 1:], k, v, block_mask=CAUSAL)
+
+        with self.assertRaisesRegex(fsdpc.ExportError, r"the block mask is of \(24, 24\) queries and keys, but there are \(23, 24\)"):
+            fsdpc.export(self.make(short), self.batch(0), self.path, quiet=True)
+
+    def test_causal_masks_are_no_tensors(self):
+        for attend in (everything, causal, compiled, of_the_module):
+            with self.subTest(attend.__name__):
+                self.assertNotIn('"masked_fill', self.export(self.make(attend)))
+
+    def test_blocks_share_a_mask(self):
+        def attend(model, q, k, v, document):
+            return flex_attention(q, k, v, block_mask=model.mask)
+
+        class Shared(Attention):
+            def forward(self, x, document):
+                mask = lambda b, h, q, k: (q >= k) & (document[b, q] == document[b, k])
+                self.mask = create_block_mask(mask, SAMPLES, None, LENGTH, LENGTH, device="cpu")
+                return super().forward(x, document)
+
+        for flags in ([], ["--recompute", "full"]):
+            code = self.check(Shared(attend), *flags)
+            self.assertEqual(code.count('"masked_fill'), 1, code)
+
+
+if __name__ == "__main__":
+    unittest.main()
