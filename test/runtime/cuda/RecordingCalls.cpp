@@ -39,8 +39,8 @@ void RecordingCalls::hang(const std::string &collective, unsigned nth) {
   hangsIn = nth;
 }
 
-void RecordingCalls::run(const std::string &collective, cudaStream_t stream,
-                         const std::function<void(Communicator &)> &exchanges) {
+void RecordingCalls::run(const std::string &collective, ncclComm_t comm, cudaStream_t stream,
+                         const std::function<void(unsigned)> &exchanges) {
   capture.run(stream, [=, this] {
     std::unique_lock lock(mutex);
     if (collective == hanging && --hangsIn == 0)
@@ -48,7 +48,7 @@ void RecordingCalls::run(const std::string &collective, cudaStream_t stream,
     bool runs = hung.empty() && exchange;
     lock.unlock();
     if (runs)
-      exchanges(*exchange);
+      exchanges(lanes.at(comm));
   });
 }
 

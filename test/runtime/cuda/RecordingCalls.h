@@ -55,8 +55,8 @@ public:
   int deviceCount = 4;
   int64_t callNs = 1000; // what a call takes
   std::string deviceName = "NVIDIA H100 80GB HBM3";
-  /// Between the ranks of a test; its gather lane carries all that NCCL's communicators do. Null:
-  /// collectives do nothing.
+  /// Between the ranks of a test, with a lane for each set of ranks that NCCL's communicators have:
+  /// those that are split while it is set meet on it. Null: collectives do nothing.
   Communicator *exchange = nullptr;
   /// The plans whose generated kernels are launched.
   const fsdp_plan *plan = nullptr;
@@ -152,9 +152,13 @@ private:
   /// Notes a kernel; its arguments must be valid.
   template <typename Kernel, typename... Arguments>
   cudaError_t kernel(const std::string &name, const Kernel &checked, const Arguments &...arguments);
-  /// Runs a collective of NCCL on `stream`, or captures it.
-  void run(const std::string &collective, cudaStream_t stream,
-           const std::function<void(Communicator &)> &exchanges);
+  /// Runs a collective of NCCL on `stream`, or captures it. `exchanges` gets the lane of `exchange`
+  /// that stands for `comm`.
+  void run(const std::string &collective, ncclComm_t comm, cudaStream_t stream,
+           const std::function<void(unsigned)> &exchanges);
+  /// The lane of `exchange` on which exactly the ranks meet that split with `color`, in the order
+  /// of their keys. All ranks must call it.
+  std::optional<unsigned> findLane(int color, int key);
   /// Returns when nothing hangs, or after an abort.
   void awaitAbort();
   /// The same, for kernels with an effect.
@@ -191,7 +195,8 @@ private:
   std::vector<char *> handleMemory;
   unsigned inProgress = 0;
   ncclResult_t asyncResult = ncclSuccess;
-  int scaledOps = ncclNumOps;
+  std::map<ncclRedOp_t, double> factors; // of scaled sums
+  std::map<ncclComm_t, unsigned> lanes;  // of `exchange`
 
   std::condition_variable abortCalled;
   bool aborted = false;
