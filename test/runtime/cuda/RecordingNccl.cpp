@@ -73,9 +73,10 @@ ncclResult_t RecordingCalls::ncclCommSplit(ncclComm_t comm, int color, int key, 
                     "color=" + std::to_string(color) + " key=" + std::to_string(key) +
                         " blocking=" + std::to_string(config->blocking) +
                         (config->CTAPolicy == NCCL_CTA_POLICY_ZERO ? " zero-CTA" : ""));
-  if (result == 0 || result == ncclInProgress)
-    make(newComm, 'c');
-  if (result == 0 && exchange) {
+  if (result != 0 && result != ncclInProgress)
+    return nccl(result);
+  make(newComm, 'c');
+  if (exchange) {
     std::optional<unsigned> lane = findLane(color, key);
     if (!lane)
       return ncclInvalidArgument;
