@@ -239,26 +239,33 @@ class RecordedTrain(unittest.TestCase):
     def test_searched_schedule(self):
         self.check(models.Config("llama", dim=32, layers=3), 2, "fast", "schedule=auto device=h100")
 
+    def check_chunks(self, fusion, pipeline, options=""):
+        """Of four ranks, `pipeline` lets some keep chunks together; without it the numbers are the same. `options`: of both."""
+        config = models.Config("llama", dim=32, layers=3, batch=2)
+        _, run = self.check(config, 4, fusion, f"{pipeline} {options}")
+        scheduled = (self.folder / "scheduled.mlir").read_text()
+        self.assertIn(" = fsdp.chunk(", scheduled)
+        plain = self.compile(config, 4, fusion, options, ())
+        self.compare(run, self.train(plain, 4, "--device", "cpu"), 0)
+        return scheduled
+
     def test_chunks(self):
-        """Two neighbours of four gather from each other in the backward."""
-        for fusion, pipeline in (("off", ""), ("fast", "microbatches=2"), ("fast", "layout=per-param")):
-            with self.subTest(fusion=fusion, pipeline=pipeline):
-                self.check(models.Config("llama", dim=32, layers=3, batch=2), 4, fusion, f"reshard-after-forward=2 {pipeline}")
-                self.assertIn(" = fsdp.chunk(", (self.folder / "scheduled.mlir").read_text())
+        """Two neighbours gather from each other in the backward."""
+        for fusion, options in (("off", ""), ("fast", "microbatches=2"), ("fast", "layout=per-param")):
+            with self.subTest(fusion=fusion, options=options):
+                self.check_chunks(fusion, "reshard-after-forward=2", options)
 
     def test_searched_chunks(self):
         """Under a cap the ranks of a host keep chunks, on the device or on the host."""
-        config = models.Config("llama", dim=32, layers=3, batch=2)
         for hosts, microbatches, where in (("two-per-host", 1, "none"), ("two-per-host", 1, "auto"),
                                            ("two-per-host", 2, "auto"), ("one-per-host", 1, "auto")):  # fmt: skip
             with self.subTest(hosts=hosts, microbatches=microbatches, offload_chunks=where):
-                search = f"schedule=auto device=h100 network={INPUTS / hosts}.json microbatches={microbatches}"
-                refusal = subprocess.run([BUILD / "bin/fsdp-opt", self.capture(config), f"--fsdp-pipeline=mesh=dp=4 {search} fusion=off memory-cap=1"],
+                search, options = f"schedule=auto device=h100 network={INPUTS / hosts}.json", f"microbatches={microbatches}"
+                step = self.capture(models.Config("llama", dim=32, layers=3, batch=2))
+                refusal = subprocess.run([BUILD / "bin/fsdp-opt", step, f"--fsdp-pipeline=mesh=dp=4 {search} {options} fusion=off memory-cap=1"],
                                          capture_output=True, text=True)  # fmt: skip
                 least = int(re.search(r"at least (\d+) bytes are live", refusal.stderr)[1])
-                self.check(config, 4, "off", f"{search} memory-cap={least + least // 20} offload-chunks={where}")
-                scheduled = (self.folder / "scheduled.mlir").read_text()
-                self.assertIn(" = fsdp.chunk(", scheduled)
+                scheduled = self.check_chunks("off", f"{search} memory-cap={least + least // 20} offload-chunks={where}", options)
                 self.assertEqual(" : !fsdp.host<" in scheduled, where == "auto")
 
     def test_replicas(self):
