@@ -144,6 +144,7 @@ TEST_F(CudaDeviceTest, MemoryWork) {
   auto *words = reinterpret_cast<ProgressWord *>((*host)->data());
   EXPECT_EQ(words[0], 0u);
   EXPECT_TRUE(stream->mark(words[1], 9).ok());
+  EXPECT_TRUE(stream->synchronize().ok());
   EXPECT_EQ(words[1], 9u);
   stream->copy((*memory)->data() + 128, (*host)->data(), 64);
   stream->zero((*memory)->data(), 256);
@@ -152,8 +153,9 @@ TEST_F(CudaDeviceTest, MemoryWork) {
   memory->reset();
   host->reset();
   EXPECT_THAT(calls.take(),
-              ElementsAre("cuStreamWriteValue32 s1 m1+4 9", "cudaMemcpyAsync m2+128 m1 64 s1",
-                          "cudaMemsetAsync m2 0 256 s1", "cudaFree m2", "cudaFreeHost m1"));
+              ElementsAre("cuStreamWriteValue32 s1 m1+4 9", "cudaStreamSynchronize s1",
+                          "cudaMemcpyAsync m2+128 m1 64 s1", "cudaMemsetAsync m2 0 256 s1",
+                          "cudaFree m2", "cudaFreeHost m1"));
 }
 
 // Memory is zeroed before it is handed out, on a stream of its own: no other stream stands still.
@@ -214,8 +216,8 @@ TEST_F(CudaDeviceTest, FailedMarksDoNotStay) {
   calls.fail("cuStreamWriteValue32", cudaErrorNotSupported);
   EXPECT_EQ(stream->mark(word, 1).message(), "cuStreamWriteValue32: cuda error 801");
   EXPECT_TRUE(stream->mark(word, 2).ok());
-  EXPECT_EQ(word, 2u);
   EXPECT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(word, 2u);
 }
 
 // Errors of work, of waiting and of synchronizing stay too.

@@ -1,7 +1,7 @@
 //===- CudaExecutorTest.cpp - Steps that run on recorded devices ----------===//
 //
 // The executor's whole path for CUDA trains a small model: tensors, copies, kernels, collectives
-// and graphs do their work in memory of the host, whenever CUDA would (SimulatedCapture.h). What it
+// and graphs do their work in memory of the host, whenever CUDA would (SimulatedStreams.h). What it
 // computes is compared with the executor on CPUs.
 //
 //===----------------------------------------------------------------------===//

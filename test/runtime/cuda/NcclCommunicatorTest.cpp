@@ -299,6 +299,7 @@ TEST(NcclCommunicator, Divisions) {
   EXPECT_TRUE(one.divide(kReduceLane, data.data(), data.size(), FSDP_F32, 1.5).ok());
   EXPECT_THAT(connected.take(0),
               ElementsAre(testing::MatchesRegex("accumulate .* 6 .* 6 .* 2 s2")));
+  EXPECT_TRUE(connected.streams[1]->synchronize().ok());
   EXPECT_THAT(data, ElementsAre(3 * (1 / 1.5f), 6 * (1 / 1.5f)));
   EXPECT_FALSE(one.divide(kReplicateLane, data.data(), data.size(), FSDP_F32, 2).ok());
 }

@@ -39,22 +39,23 @@ void RecordingCalls::hang(const std::string &collective, unsigned nth) {
   hangsIn = nth;
 }
 
-void RecordingCalls::run(const std::string &collective, cudaStream_t stream,
-                         const std::function<void(Communicator &)> &exchanges) {
-  capture.run(stream, [=, this] {
+void RecordingCalls::run(const std::string &collective, ncclComm_t comm, cudaStream_t stream,
+                         const std::function<void(unsigned)> &exchanges) {
+  streams.run(stream, [=, this] {
     std::unique_lock lock(mutex);
-    if (collective == hanging && --hangsIn == 0)
-      hung.insert(stream);
-    bool runs = hung.empty() && exchange;
+    hung |= collective == hanging && --hangsIn == 0;
+    bool runs = exchange && !hung && !aborted;
     lock.unlock();
     if (runs)
-      exchanges(*exchange);
+      exchanges(lanes.at(comm));
   });
 }
 
-void RecordingCalls::awaitAbort() {
+template <typename Handle> cudaError_t RecordingCalls::synchronize(Handle streamOrEvent) {
+  cudaError_t result = streams.synchronize(streamOrEvent);
   std::unique_lock lock(mutex);
-  abortCalled.wait(lock, [&] { return hung.empty() || aborted; });
+  abortCalled.wait(lock, [&] { return !hung || aborted; });
+  return result;
 }
 
 void RecordingCalls::setAsyncState(unsigned polls, ncclResult_t result) {
@@ -93,6 +94,7 @@ int RecordingCalls::allocate(const std::string &function, void **memory, size_t 
 
 int RecordingCalls::release(const std::string &function, void *memory) {
   int result = call(function, memory);
+  streams.synchronizeAll();
   std::lock_guard lock(mutex);
   if (blocks.erase(static_cast<std::byte *>(memory)))
     std::free(memory);
@@ -135,14 +137,18 @@ cudaError_t RecordingCalls::freeHost(void *memory) { return cuda(release("cudaFr
 cudaError_t RecordingCalls::memcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind,
                                         cudaStream_t stream) {
   int result = call("cudaMemcpyAsync", to, from, int64_t(bytes), stream);
-  if (result == 0)
-    capture.run(stream, [=] { std::memmove(to, from, bytes); });
-  return cuda(result);
+  if (result != 0)
+    return cuda(result);
+  streams.run(stream, [=] { std::memmove(to, from, bytes); });
+  std::unique_lock lock(mutex);
+  bool blocks = isPageable(to) || isPageable(from);
+  lock.unlock();
+  return blocks && !streams.isCapturing(stream) ? synchronize(stream) : cudaSuccess;
 }
 cudaError_t RecordingCalls::memsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
   int result = call("cudaMemsetAsync", to, int64_t(value), int64_t(bytes), stream);
   if (result == 0)
-    capture.run(stream, [=] { std::memset(to, value, bytes); });
+    streams.run(stream, [=] { std::memset(to, value, bytes); });
   return cuda(result);
 }
 cudaError_t RecordingCalls::streamCreateWithPriority(cudaStream_t *stream, unsigned flags,
@@ -157,15 +163,12 @@ cudaError_t RecordingCalls::streamDestroy(cudaStream_t stream) {
 }
 cudaError_t RecordingCalls::streamSynchronize(cudaStream_t stream) {
   int result = call("cudaStreamSynchronize", stream);
-  awaitAbort();
-  return result ? cuda(result) : capture.synchronize(capture.isCapturing(stream));
+  return result ? cuda(result) : synchronize(stream);
 }
 cudaError_t RecordingCalls::streamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   int result = call("cudaStreamWaitEvent", stream, event);
   if (result == 0)
-    capture.wait(stream, event);
-  if (std::lock_guard lock(mutex); hung.contains(event))
-    hung.insert(stream);
+    streams.wait(stream, event);
   return cuda(result);
 }
 cudaError_t RecordingCalls::eventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
@@ -180,19 +183,14 @@ cudaError_t RecordingCalls::eventDestroy(cudaEvent_t event) {
 cudaError_t RecordingCalls::eventRecord(cudaEvent_t event, cudaStream_t stream) {
   int result = call("cudaEventRecord", event, stream);
   if (result == 0)
-    capture.record(event, stream);
+    streams.record(event, stream);
   std::lock_guard lock(mutex);
   recordedNs[event] = nowNs;
-  if (hung.contains(stream))
-    hung.insert(event);
-  else
-    hung.erase(event);
   return cuda(result);
 }
 cudaError_t RecordingCalls::eventSynchronize(cudaEvent_t event) {
   int result = call("cudaEventSynchronize", event);
-  awaitAbort();
-  return result ? cuda(result) : capture.synchronize(capture.isCapturing(event));
+  return result ? cuda(result) : synchronize(event);
 }
 cudaError_t RecordingCalls::eventElapsedTime(float *milliseconds, cudaEvent_t begin,
                                              cudaEvent_t end) {
@@ -205,8 +203,8 @@ cudaError_t RecordingCalls::streamWriteValue32(cudaStream_t stream, uint32_t *wo
                                                uint32_t value) {
   int result = call("cuStreamWriteValue32", stream, word, int64_t(value));
   if (result == 0)
-    capture.run(stream, [=, this] {
-      if (std::lock_guard lock(mutex); !hung.contains(stream))
+    streams.run(stream, [=, this] {
+      if (std::lock_guard lock(mutex); !hung)
         std::atomic_ref(*word).store(value);
     });
   return cuda(result);
@@ -215,21 +213,21 @@ cudaError_t RecordingCalls::streamBeginCapture(cudaStream_t stream, cudaStreamCa
   int result = call("cudaStreamBeginCapture", stream, int64_t(mode));
   if (result != 0)
     return cuda(result);
-  capture.begin(stream);
+  streams.begin(stream);
   if (stream == torchStream)
-    operators.emplace([this](SimulatedCapture::Node node) { capture.run(torchStream, node); });
+    operators.emplace([this](SimulatedStreams::Work work) { streams.run(torchStream, work); });
   return cudaSuccess;
 }
 cudaError_t RecordingCalls::streamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   operators.reset();
-  std::vector<SimulatedCapture::Node> nodes;
-  cudaError_t ended = capture.end(stream, &nodes);
+  std::shared_ptr<SimulatedGraph> captured;
+  cudaError_t ended = streams.end(stream, &captured);
   int result = call("cudaStreamEndCapture", stream);
   if (result == 0)
     result = ended;
   if (result == 0) {
     make(graph, 'g');
-    graphs[*graph] = std::move(nodes);
+    graphs[*graph] = captured;
   }
   return cuda(result);
 }
@@ -248,8 +246,7 @@ cudaError_t RecordingCalls::graphDestroy(cudaGraph_t graph) {
 cudaError_t RecordingCalls::graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   int result = call("cudaGraphLaunch", exec, stream);
   if (result == 0)
-    for (const SimulatedCapture::Node &node : graphs[exec])
-      node();
+    streams.run(stream, [graph = graphs[exec]] { graph->launch(); });
   return cuda(result);
 }
 cudaError_t RecordingCalls::graphExecDestroy(cudaGraphExec_t exec) {
@@ -286,7 +283,7 @@ cudaError_t RecordingCalls::effective(cudaStream_t stream, const std::string &na
                                       const Kernel &wanted, const Arguments &...arguments) {
   cudaError_t result = kernel(name, wanted, arguments..., stream);
   if (result == cudaSuccess)
-    capture.run(stream, [wanted] { runOnHost(wanted); });
+    streams.run(stream, [wanted] { runOnHost(wanted); });
   return result;
 }
 cudaError_t RecordingCalls::launchKernel(const OptimizerUpdateArguments &a, cudaStream_t stream) {
@@ -366,7 +363,7 @@ cudaError_t RecordingCalls::launchKernel(cudaKernel_t kernel, unsigned blocks, u
   if (result == 0 && (blocks != launched.blocks || threads != launched.threads))
     result = cudaErrorInvalidConfiguration;
   if (result == 0)
-    capture.run(stream, [=] { launched.function(tensors.data(), 0, launched.units); });
+    streams.run(stream, [=] { launched.function(tensors.data(), 0, launched.units); });
   return cuda(result);
 }
 
@@ -380,19 +377,19 @@ Status RecordingCalls::initializeTorch(int device) {
 Status RecordingCalls::setTorchStream(int, cudaStream_t stream) {
   int result = call("setTorchStream", stream);
   if (result == 0)
-    torchStream = stream;
+    streams.setTorchStream(torchStream = stream);
   return result == 0 ? Status() : Status::error("no torch stream");
 }
 void RecordingCalls::installTorchPlacement() { installPlacementAllocator(); }
 void RecordingCalls::releaseTorchMemory() { call("releaseTorchMemory"); }
 void RecordingCalls::beginTorchDraw(int, const TorchDraw &wanted) {
   draw.emplace(wanted.seed);
-  if (capture.isCapturing(torchStream))
-    capture.run(torchStream,
+  if (streams.isCapturing(torchStream))
+    streams.run(torchStream,
                 [this, word = wanted.seedWord] { draw.emplace(static_cast<uint64_t>(*word)); });
 }
 void RecordingCalls::endTorchDraw(int) {
   draw.reset();
-  if (capture.isCapturing(torchStream))
-    capture.run(torchStream, [this] { draw.reset(); });
+  if (streams.isCapturing(torchStream))
+    streams.run(torchStream, [this] { draw.reset(); });
 }

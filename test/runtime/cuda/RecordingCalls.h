@@ -7,9 +7,9 @@
 // call can be made to fail.
 //
 // A device's memory is the host's and torch's device is the CPU, so that a step can really be run:
-// copies, zeroing, marks and kernels (generated ones by their functions for CPUs) happen at once,
-// or, where they are captured (SimulatedCapture.h), whenever the graph is launched; torch's
-// operators too. Collectives happen if there is a communicator to exchange through.
+// copies, zeroing, marks, kernels (generated ones by their functions for CPUs) and torch's
+// operators happen in an order that streams and events allow (SimulatedStreams.h). Collectives
+// happen if there is a communicator to exchange through.
 //
 // Time is counted: each call takes a microsecond of all streams, a delay what it says.
 //
@@ -18,7 +18,7 @@
 #ifndef FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
 #define FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
 
-#include "SimulatedCapture.h"
+#include "SimulatedStreams.h"
 #include "TorchCapture.h"
 #include "comm/Communicator.h"
 #include "cuda/CudaCalls.h"
@@ -27,9 +27,9 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -47,16 +47,15 @@ public:
   /// What ncclCommGetAsyncError tells, from now on: `polls` times ncclInProgress, then `result`.
   void setAsyncState(unsigned polls, ncclResult_t result);
   /// Makes a collective hang when it is run for the `nth` time (from 1), also as part of a graph:
-  /// its stream and those that wait for it mark no further progress, and who waits for a stream or
-  /// event waits for an abort.
+  /// no stream marks further progress, and who waits for a stream or event waits for an abort.
   void hang(const std::string &collective, unsigned nth);
   /// Whether NCCL gives windows; without, registering succeeds and gives none.
   bool supportsWindows = true;
   int deviceCount = 4;
   int64_t callNs = 1000; // what a call takes
   std::string deviceName = "NVIDIA H100 80GB HBM3";
-  /// Between the ranks of a test; its gather lane carries all that NCCL's communicators do. Null:
-  /// collectives do nothing.
+  /// Between the ranks of a test, with a lane for each set of ranks that NCCL's communicators have:
+  /// those that are split while it is set meet on it. Null: collectives do nothing.
   Communicator *exchange = nullptr;
   /// The plans whose generated kernels are launched.
   const fsdp_plan *plan = nullptr;
@@ -152,19 +151,25 @@ private:
   /// Notes a kernel; its arguments must be valid.
   template <typename Kernel, typename... Arguments>
   cudaError_t kernel(const std::string &name, const Kernel &checked, const Arguments &...arguments);
-  /// Runs a collective of NCCL on `stream`, or captures it.
-  void run(const std::string &collective, cudaStream_t stream,
-           const std::function<void(Communicator &)> &exchanges);
-  /// Returns when nothing hangs, or after an abort.
-  void awaitAbort();
+  /// Runs a collective of NCCL on `stream`, or captures it. `exchanges` gets the lane of `exchange`
+  /// that stands for `comm`.
+  void run(const std::string &collective, ncclComm_t comm, cudaStream_t stream,
+           const std::function<void(unsigned)> &exchanges);
+  /// The lane of `exchange` on which exactly the ranks meet that split with `color`, in the order
+  /// of their keys. All ranks must call it.
+  std::optional<unsigned> findLane(int color, int key);
   /// The same, for kernels with an effect.
   template <typename Kernel, typename... Arguments>
   cudaError_t effective(cudaStream_t stream, const std::string &name, const Kernel &kernel,
                         const Arguments &...arguments);
+  /// Waits for the stream or event, and for an abort if a collective hangs.
+  template <typename Handle> cudaError_t synchronize(Handle streamOrEvent);
   template <typename Handle> void make(Handle *handle, char kind);
   int allocate(const std::string &function, void **memory, size_t bytes);
   int release(const std::string &function, void *memory);
   std::string text(const void *pointer);
+  /// Whether memory is neither the device's nor pinned.
+  bool isPageable(const void *memory) { return text(memory) == "elsewhere"; }
   std::string text(int64_t number) { return std::to_string(number); }
   std::string text(float number);
   std::string text(const std::string &word) { return word; }
@@ -191,20 +196,21 @@ private:
   std::vector<char *> handleMemory;
   unsigned inProgress = 0;
   ncclResult_t asyncResult = ncclSuccess;
-  int scaledOps = ncclNumOps;
+  std::map<ncclRedOp_t, double> factors; // of scaled sums
+  std::map<ncclComm_t, unsigned> lanes;  // of `exchange`
 
   std::condition_variable abortCalled;
   bool aborted = false;
   std::string hanging; // the collective, as long as it is to come
   unsigned hangsIn = 0;
-  std::set<const void *> hung; // streams, and events that were recorded on them
-  SimulatedCapture capture;
+  bool hung = false;
+  SimulatedStreams streams;
   std::optional<TorchCapture> operators; // while the torch stream captures
   std::optional<RandomDraw> draw;
   cudaStream_t torchStream = nullptr;
-  std::map<const void *, std::vector<SimulatedCapture::Node>> graphs; // by either handle
-  std::map<const void *, std::string> libraries;                      // their code
-  std::map<const void *, Generated> generated;                        // by kernel
+  std::map<const void *, std::shared_ptr<SimulatedGraph>> graphs; // by either handle
+  std::map<const void *, std::string> libraries;                  // their code
+  std::map<const void *, Generated> generated;                    // by kernel
 };
 
 template <typename... Arguments>

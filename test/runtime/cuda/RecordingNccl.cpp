@@ -1,14 +1,53 @@
 //===- RecordingNccl.cpp - Calls of NCCL, written down --------------------===//
 
 #include "RecordingCalls.h"
-#include "comm/StandardLanes.h"
 
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 using namespace fsdp::rt;
 
 static ncclResult_t nccl(int result) { return static_cast<ncclResult_t>(result); }
+
+/// What steps reduce.
+static fsdp_dtype dtypeOf(ncclDataType_t dtype) {
+  switch (dtype) {
+  case ncclBfloat16:
+    return FSDP_BF16;
+  case ncclFloat16:
+    return FSDP_F16;
+  case ncclFloat64:
+    return FSDP_F64;
+  case ncclInt64:
+    return FSDP_I64;
+  default:
+    return FSDP_F32;
+  }
+}
+static ReduceOp opOf(ncclRedOp_t op) {
+  return op == ncclAvg ? ReduceOp::Average : op == ncclMax ? ReduceOp::Max : ReduceOp::Sum;
+}
+static double numberOf(const void *scalar, ncclDataType_t dtype) {
+  switch (dtype) {
+  case ncclBfloat16:
+    return *static_cast<const c10::BFloat16 *>(scalar);
+  case ncclFloat16:
+    return *static_cast<const c10::Half *>(scalar);
+  case ncclFloat64:
+    return *static_cast<const double *>(scalar);
+  default:
+    return *static_cast<const float *>(scalar);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Communicators
+//===----------------------------------------------------------------------===//
 
 ncclResult_t RecordingCalls::ncclGetVersion(int *version) {
   *version = NCCL_VERSION_CODE;
@@ -34,9 +73,36 @@ ncclResult_t RecordingCalls::ncclCommSplit(ncclComm_t comm, int color, int key, 
                     "color=" + std::to_string(color) + " key=" + std::to_string(key) +
                         " blocking=" + std::to_string(config->blocking) +
                         (config->CTAPolicy == NCCL_CTA_POLICY_ZERO ? " zero-CTA" : ""));
-  if (result == 0 || result == ncclInProgress)
-    make(newComm, 'c');
+  if (result != 0 && result != ncclInProgress)
+    return nccl(result);
+  make(newComm, 'c');
+  if (exchange) {
+    std::optional<unsigned> lane = findLane(color, key);
+    if (!lane)
+      return ncclInvalidArgument;
+    lanes[*newComm] = *lane;
+  }
   return nccl(result);
+}
+std::optional<unsigned> RecordingCalls::findLane(int color, int key) {
+  std::pair<int, int> own(color, key);
+  std::vector<std::pair<int, int>> all(exchange->size());
+  if (!exchange->allGather(kControlLane, &own, all.data(), sizeof(own)).ok())
+    return {};
+  std::vector<unsigned> members;
+  for (unsigned rank = 0; rank < all.size(); ++rank)
+    if (all[rank].first == color)
+      members.push_back(rank);
+  std::ranges::stable_sort(members, {}, [&](unsigned rank) { return all[rank].second; });
+  for (unsigned lane = kControlLane + 1; lane < exchange->numLanes(); ++lane) {
+    LaneRanks ranks = exchange->ranksOf(lane);
+    std::vector<unsigned> meeting;
+    for (unsigned i = 0; i < ranks.size; ++i)
+      meeting.push_back(ranks.at(i));
+    if (meeting == members)
+      return lane;
+  }
+  return {};
 }
 ncclResult_t RecordingCalls::ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   int result = call("ncclCommGetAsyncError", comm);
@@ -78,6 +144,11 @@ ncclResult_t RecordingCalls::ncclCommWindowRegister(ncclComm_t comm, void *memor
 ncclResult_t RecordingCalls::ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   return nccl(call("ncclCommWindowDeregister", comm, window));
 }
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
 ncclResult_t RecordingCalls::ncclGroupStart() { return nccl(call("ncclGroupStart")); }
 ncclResult_t RecordingCalls::ncclGroupEnd() { return nccl(call("ncclGroupEnd")); }
 ncclResult_t RecordingCalls::ncclAllGather(const void *input, void *output, size_t count,
@@ -85,8 +156,8 @@ ncclResult_t RecordingCalls::ncclAllGather(const void *input, void *output, size
                                            cudaStream_t stream) {
   int result = call("ncclAllGather", input, output, int64_t(count), int64_t(dtype), comm, stream);
   if (result == 0)
-    run("ncclAllGather", stream,
-        [=](Communicator &peers) { (void)peers.allGather(kGatherLane, input, output, count); });
+    run("ncclAllGather", comm, stream,
+        [=, this](unsigned lane) { (void)exchange->allGather(lane, input, output, count); });
   return nccl(result);
 }
 ncclResult_t RecordingCalls::ncclReduceScatter(const void *input, void *output, size_t count,
@@ -94,11 +165,13 @@ ncclResult_t RecordingCalls::ncclReduceScatter(const void *input, void *output, 
                                                ncclComm_t comm, cudaStream_t stream) {
   int result = call("ncclReduceScatter", input, output, int64_t(count), int64_t(dtype), int64_t(op),
                     comm, stream);
-  // Averages of f32 and bf16 are what steps have.
-  fsdp_dtype own = dtype == ncclBfloat16 ? FSDP_BF16 : FSDP_F32;
   if (result == 0)
-    run("ncclReduceScatter", stream, [=](Communicator &peers) {
-      (void)peers.reduceScatter(kGatherLane, input, output, count, own, ReduceOp::Average);
+    run("ncclReduceScatter", comm, stream, [=, this](unsigned lane) {
+      if (auto factor = factors.find(op); factor != factors.end())
+        (void)exchange->reduceScatterScaled(lane, const_cast<void *>(input), output, count,
+                                            dtypeOf(dtype), factor->second);
+      else
+        (void)exchange->reduceScatter(lane, input, output, count, dtypeOf(dtype), opOf(op));
     });
   return nccl(result);
 }
@@ -107,12 +180,9 @@ ncclResult_t RecordingCalls::ncclAllReduce(const void *input, void *output, size
                                            cudaStream_t stream) {
   int result = call("ncclAllReduce", input, output, int64_t(count), int64_t(dtype), int64_t(op),
                     comm, stream);
-  // The gradients' norm is a sum of doubles; norm inf is the largest, as integers.
-  bool isSum = dtype == ncclFloat64 && op == ncclSum, isMax = dtype == ncclInt64 && op == ncclMax;
-  if (result == 0 && (isSum || isMax))
-    run("ncclAllReduce", stream, [=](Communicator &peers) {
-      (void)peers.allReduce(kGatherLane, output, count, isSum ? FSDP_F64 : FSDP_I64,
-                            isSum ? ReduceOp::Sum : ReduceOp::Max);
+  if (result == 0)
+    run("ncclAllReduce", comm, stream, [=, this](unsigned lane) {
+      (void)exchange->allReduce(lane, output, count, dtypeOf(dtype), opOf(op));
     });
   return nccl(result);
 }
@@ -131,8 +201,10 @@ ncclResult_t RecordingCalls::ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *sca
   char hex[20];
   std::snprintf(hex, sizeof(hex), "%llx", static_cast<unsigned long long>(bits));
   int result = call("ncclRedOpCreatePreMulSum", std::string(hex), int64_t(dtype), comm);
-  if (result == 0)
-    *op = static_cast<ncclRedOp_t>(scaledOps++);
+  if (result == 0) {
+    *op = static_cast<ncclRedOp_t>(ncclNumOps + factors.size());
+    factors[*op] = numberOf(scalar, dtype);
+  }
   return nccl(result);
 }
 ncclResult_t RecordingCalls::ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {

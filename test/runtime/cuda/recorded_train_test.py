@@ -11,6 +11,7 @@ is not seen here.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import models
 import safetensors_io
 
 BUILD = None
+INPUTS = HERE.parents[1] / "Inputs"
 STEPS, SAMPLES, LIMIT_S = 6, 16, 300
 CUDA = "module attributes {fsdp.target = #fsdp.target<cuda>, "
 
@@ -61,8 +63,8 @@ class RecordedTrain(unittest.TestCase):
         return self.run_tool(recorded / "recorded-train", *arguments,
                              env={**os.environ, "LD_LIBRARY_PATH": str(recorded), "OMP_NUM_THREADS": "1"})  # fmt: skip
 
-    def compile(self, config, ranks, fusion, pipeline, flags, optimizer="adamw"):
-        """The step's plan. It is captured for CPUs, which run its operators, and planned for CUDA."""
+    def capture(self, config, flags=(), optimizer="adamw"):
+        """The step as CPUs run its operators, to be planned for CUDA."""
         tools = BUILD / "bin"
         model, step = self.folder / "model.pt", self.folder / "captured.mlir"
         self.data = self.folder / "data.safetensors"
@@ -74,10 +76,16 @@ class RecordedTrain(unittest.TestCase):
         text = step.read_text()
         self.assertIn("module attributes {", text)
         step.write_text(text.replace("module attributes {", CUDA, 1))
+        return step
+
+    def compile(self, config, mesh, fusion, pipeline, flags, optimizer="adamw"):
+        """The step's plan on `mesh`, or on an axis of so many ranks."""
+        step = self.capture(config, flags, optimizer)
+        mesh = f"dp={mesh}" if isinstance(mesh, int) else mesh
         scheduled, plan = self.folder / "scheduled.mlir", self.folder / "plan.so"
-        self.run_tool(tools / "fsdp-opt", step, f"--fsdp-pipeline=mesh=dp={ranks} up-to=scheduled fusion={fusion} {pipeline}",
+        self.run_tool(BUILD / "bin/fsdp-opt", step, f"--fsdp-pipeline=mesh={mesh} up-to=scheduled fusion={fusion} {pipeline}",
                       "-o", scheduled)  # fmt: skip
-        self.run_tool(tools / "fsdp-compile", scheduled, "--shared", "-o", plan)
+        self.run_tool(BUILD / "bin/fsdp-compile", scheduled, "--shared", "-o", plan)
         return plan
 
     def train(self, plan, ranks, *flags):
@@ -107,9 +115,9 @@ class RecordedTrain(unittest.TestCase):
             else:
                 self.assertTrue(torch.equal(bits(weights[name]), bits(tensor)), f"{name} differs")
 
-    def check(self, config, ranks, fusion, pipeline="", tolerance=0, flags=(), optimizer="adamw"):
-        """`flags`: of the capture. `tolerance`: 0: the numbers are the CPU's."""
-        plan = self.compile(config, ranks, fusion, pipeline, flags, optimizer)
+    def check(self, config, ranks, fusion, pipeline="", tolerance=0, flags=(), optimizer="adamw", mesh=None):
+        """`flags`: of the capture. `tolerance`: 0: the numbers are the CPU's. `mesh`: None: one axis."""
+        plan = self.compile(config, mesh or ranks, fusion, pipeline, flags, optimizer)
         described = self.run_recorded(plan, "--describe")
         self.assertEqual("generated kernels" in described, fusion != "off")
         on_cpus = self.train(plan, ranks, "--device", "cpu")
@@ -230,6 +238,51 @@ class RecordedTrain(unittest.TestCase):
 
     def test_searched_schedule(self):
         self.check(models.Config("llama", dim=32, layers=3), 2, "fast", "schedule=auto device=h100")
+
+    def check_chunks(self, fusion, pipeline, options=""):
+        """Of four ranks, `pipeline` lets some keep chunks together; without it the numbers are the same. `options`: of both."""
+        config = models.Config("llama", dim=32, layers=3, batch=2)
+        _, run = self.check(config, 4, fusion, f"{pipeline} {options}")
+        scheduled = (self.folder / "scheduled.mlir").read_text()
+        self.assertIn(" = fsdp.chunk(", scheduled)
+        plain = self.compile(config, 4, fusion, options, ())
+        self.compare(run, self.train(plain, 4, "--device", "cpu"), 0)
+        return scheduled
+
+    def test_chunks(self):
+        """Two neighbours gather from each other in the backward."""
+        for fusion, options in (("off", ""), ("fast", "microbatches=2"), ("fast", "layout=per-param")):
+            with self.subTest(fusion=fusion, options=options):
+                self.check_chunks(fusion, "reshard-after-forward=2", options)
+
+    def test_searched_chunks(self):
+        """Under a cap the ranks of a host keep chunks, on the device or on the host."""
+        for hosts, microbatches, where in (("two-per-host", 1, "none"), ("two-per-host", 1, "auto"),
+                                           ("two-per-host", 2, "auto"), ("one-per-host", 1, "auto")):  # fmt: skip
+            with self.subTest(hosts=hosts, microbatches=microbatches, offload_chunks=where):
+                search, options = f"schedule=auto device=h100 network={INPUTS / hosts}.json", f"microbatches={microbatches}"
+                step = self.capture(models.Config("llama", dim=32, layers=3, batch=2))
+                refusal = subprocess.run([BUILD / "bin/fsdp-opt", step, f"--fsdp-pipeline=mesh=dp=4 {search} {options} fusion=off memory-cap=1"],
+                                         capture_output=True, text=True)  # fmt: skip
+                least = int(re.search(r"at least (\d+) bytes are live", refusal.stderr)[1])
+                scheduled = self.check_chunks("off", f"{search} memory-cap={least + least // 20} offload-chunks={where}", options)
+                self.assertEqual(" : !fsdp.host<" in scheduled, where == "auto")
+
+    def test_replicas(self):
+        """Gradients are averaged over two replicas, or added up and divided by the ranks."""
+        divided, summed = self.folder / "divided.yaml", self.folder / "summed.yaml"
+        divided.write_text("gradient_divide_factor: 3\n")
+        summed.write_text("force_sum_reduction_for_comms: true\n")
+        for pipeline in ("", "microbatches=2 gradient-sync=reduce_scatter", "schedule=auto device=h100", f"config={divided}",
+                         f"config={summed}"):  # fmt: skip
+            with self.subTest(pipeline=pipeline):
+                self.check(models.Config("llama", dim=32, layers=2, batch=2), 4, "off", pipeline, mesh="replicate=2,shard=2",
+                           optimizer="sgd", flags=["--clip-grad-norm", "0.5"])  # fmt: skip
+
+    def test_group_meshes(self):
+        """Groups that are replicated beside a root that is not."""
+        (self.folder / "meshes.yaml").write_text("groups: [{modules: ['layers.*'], mesh: {replicate: 2, shard: 2}}]\n")
+        self.check(models.Config("llama", dim=32, layers=2), 4, "off", f"config={self.folder / 'meshes.yaml'}")
 
 
 if __name__ == "__main__":
