@@ -99,6 +99,18 @@ def slopes(model, q, k, v, document):
     return flex_attention(q, k, v, score_mod=lambda score, b, h, q, k: score + model.slopes[h] * (k - q))
 
 
+def unused(model, q, k, v, document):
+    """As transformers calls it: with a function that may change scores, and on GPUs for sums that it does not read."""
+    change = lambda score, b, h, q, k: score if model.slopes.dim() else score + 1
+    return flex_attention(q, k, v, score_mod=change, block_mask=CAUSAL, return_lse=True)[0]
+
+
+def few_keys_of_documents(model, q, k, v, document):
+    mask = lambda b, h, q, k: (q >= k) & (document[b, q] == document[b, k])
+    mask = create_block_mask(mask, SAMPLES, None, LENGTH, LENGTH, device="cpu")
+    return flex_attention(q, k, v, block_mask=mask, enable_gqa=True)
+
+
 def sums(model, q, k, v, document):
     """With the logarithms of the sums."""
     result, extra = flex_attention(q, k, v, block_mask=CAUSAL, return_aux=flex.AuxRequest(lse=True))
@@ -159,12 +171,14 @@ class Flex(exported.Exported):
 
     def test_numbers(self):
         for attend in (everything, causal, compiled, of_the_module, documents, windows, padding, constant_padding, soft_cap,
-                       slopes, sums):  # fmt: skip
+                       slopes, unused, sums):  # fmt: skip
             with self.subTest(attend.__name__):
                 self.check(self.make(attend))
 
     def test_few_keys(self):
-        self.check(self.make(few_keys, keys=2))
+        for attend in (few_keys, few_keys_of_documents):
+            with self.subTest(attend.__name__):
+                self.check(self.make(attend, keys=2))
 
     def test_bf16(self):
         for attend in (documents, soft_cap):
@@ -197,9 +211,11 @@ class Flex(exported.Exported):
             fsdpc.export(self.make(short), self.batch(0), self.path, quiet=True)
 
     def test_causal_masks_are_no_tensors(self):
-        for attend in (everything, causal, compiled, of_the_module):
+        for attend in (everything, causal, compiled, of_the_module, unused):
             with self.subTest(attend.__name__):
-                self.assertNotIn('"masked_fill', self.export(self.make(attend)))
+                code = self.export(self.make(attend))
+                self.assertNotIn('"masked_fill', code)
+                self.assertNotIn("_safe_softmax", code)
 
     def test_blocks_share_a_mask(self):
         def attend(model, q, k, v, document):

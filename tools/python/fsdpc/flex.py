@@ -6,10 +6,13 @@ import math
 import warnings
 
 import torch
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.nn.attention import flex_attention as flex
 from torch.nn.functional import scaled_dot_product_attention
+
+from . import transforms
 
 
 class _Mask:
@@ -26,6 +29,13 @@ class _Mask:
             self.rows = attends.any(-1, keepdim=True)
             attends = attends | ~self.rows  # kernels differ in the softmax of no scores
         self.scores = torch.zeros_like(attends, dtype=query.dtype).masked_fill(~attends, -math.inf)
+
+
+def _is_identity(score_mod):
+    """A function may do more for models with other options than for this one."""
+    with transforms.unrecorded(), TransformGetItemToIndex():
+        score, position = torch.zeros(()), torch.zeros((), dtype=torch.int64)
+        return score_mod(score, position, position, position, position) is score
 
 
 class _Attention:
@@ -47,7 +57,7 @@ class _Attention:
         self._masks.append((source, mask))
         return mask
 
-    def attend(self, query, key, value, block_mask, scale, enable_gqa):
+    def _attend(self, query, key, value, block_mask, scale, enable_gqa):
         if key.size(0) != query.size(0):
             key, value = (tensor.expand(query.size(0), -1, -1, -1) for tensor in (key, value))
         options = {"scale": scale, "enable_gqa": enable_gqa}
@@ -56,18 +66,24 @@ class _Attention:
         mask = self._mask_of(block_mask, query, key)
         if mask.is_causal:
             return scaled_dot_product_attention(query, key, value, is_causal=True, **options)
-        result = scaled_dot_product_attention(query, key, value, attn_mask=mask.scores, **options)
+        if query.size(1) != key.size(1):  # few kernels for GPUs take a mask and heads in groups
+            key, value = (tensor.repeat_interleave(query.size(1) // key.size(1), 1) for tensor in (key, value))
+        result = scaled_dot_product_attention(query, key, value, attn_mask=mask.scores, scale=scale)
         return result if mask.rows is None else torch.where(mask.rows, result, 0)
 
     def __call__(self, query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, return_aux):
-        if score_mod is None and not return_lse and return_aux is None:
-            return self.attend(query, key, value, block_mask, scale, enable_gqa)
-        mask = (block_mask or flex._create_empty_block_mask(query, key)).as_tuple()
-        scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-        result, *rest = math_attention(query, key, value, score_mod or flex._identity, mask, scale, {})
-        lse, most = (tensor * math.log(2) for tensor in rest)
+        sums_wanted = return_lse or return_aux is not None
+        is_plain = _is_identity(score_mod or flex._identity)
+        if is_plain:
+            result = self._attend(query, key, value, block_mask, scale, enable_gqa)
+        if sums_wanted or not is_plain:
+            mask = (block_mask or flex._create_empty_block_mask(query, key)).as_tuple()
+            scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+            scored, *rest = math_attention(query, key, value, score_mod or flex._identity, mask, scale, {})
+            result = result if is_plain else scored
+            lse, most = (tensor * math.log(2) for tensor in rest)
         if return_aux is not None:
-            return result, flex.AuxOutput(lse=lse if return_aux.lse else None, max_scores=most if return_aux.max_scores else None)
+            return result, flex.AuxOutput(lse if return_aux.lse else None, most if return_aux.max_scores else None)
         return (result, lse) if return_lse else result
 
 

@@ -27,6 +27,13 @@ _REFUSED = (
 )  # fmt: skip
 
 
+@contextlib.contextmanager
+def unrecorded():
+    """In this context operators are not recorded while torch exports."""
+    with disable_proxy_modes_tracing(), replaced(utils, "_maybe_find_pre_dispatch_tf_mode_for_export", lambda: None):
+        yield
+
+
 def _record(transform, arguments, named):
     """Runs the transform on the tensors among its arguments. Returns its result by operators that are recorded."""
     leaves, structure = pytree.tree_flatten((arguments, named))
@@ -40,7 +47,7 @@ def _record(transform, arguments, named):
         return results[0]
 
     # The function may read other tensors, which the graph then has as attributes.
-    with disable_proxy_modes_tracing(), replaced(utils, "_maybe_find_pre_dispatch_tf_mode_for_export", lambda: None):
+    with unrecorded():
         graph = make_fx(run, _allow_non_fake_inputs=True, record_stack_traces=True)(*tensors.values())
     graph.graph.eliminate_dead_code()
     with traceback.preserve_node_meta():  # lines of the function
