@@ -247,7 +247,7 @@ struct OffloadActivationsPass : public fsdp::impl::OffloadActivationsBase<Offloa
         });
     int64_t numGroups = 0;
     for (auto [index, group] : llvm::enumerate(step->groups)) {
-      mark(group, offloader.hasActivations(index), !isDone && !step->getTrained(group).empty());
+      mark(group, offloader.hasActivations(index), !isDone && !isBesideTrained(*step, group));
       numGroups += group.areActivationsOnHost();
     }
     offloader.run([&](unsigned group) {
@@ -260,10 +260,16 @@ struct OffloadActivationsPass : public fsdp::impl::OffloadActivationsBase<Offloa
   }
 
 private:
+  /// True for a group of frozen parameters if another group has the trained ones of the same
+  /// modules.
+  static bool isBesideTrained(Step &step, GroupOp group) {
+    return step.getTrained(group).empty() && llvm::any_of(step.groups, [&](GroupOp other) {
+             return other != group && other.getModules() == group.getModules();
+           });
+  }
+
   /// Marks the group. A group that a search has marked stays marked, unless none of its activations
-  /// can wait. `isTold`: whether to record that a group has no such activations. That is not
-  /// recorded for a group of frozen parameters, since another group has the trained parameters of
-  /// the same modules.
+  /// can wait. `isTold`: whether to record that a group has no such activations.
   void mark(GroupOp group, bool hasActivations, bool isTold) {
     std::optional<bool> request = group.getOffloadActivations();
     const bool isMarked = group.areActivationsOnHost();

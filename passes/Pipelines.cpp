@@ -116,7 +116,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
 
 std::optional<std::string> fsdp::explainUnused(StringRef flag, const FlagUses &uses) {
   std::string butIs = ", but the schedule is " + nameChoice(uses.schedule).str();
-  if (flag == "seed" || flag == "budget" || flag == "max-bucket-size") {
+  if (flag == "seed" || flag == "budget" || flag == "max-bucket-size" || flag == "buckets") {
     if (uses.schedule != ScheduleChoice::Auto)
       return "is for schedule auto" + butIs;
     if (flag == "max-bucket-size" && !uses.hasBuckets)
@@ -175,9 +175,9 @@ static LogicalResult checkOptions(const PipelineOptions &options,
     return emitError("fusion needs a scheduled module, but up-to is sharded");
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)
     return emitError("report needs a scheduled module, but up-to is sharded");
-  bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),
-                    o.device.hasValue(),        o.profile.hasValue(),      o.network.hasValue(),
-                    o.computeJitter.hasValue(), o.networkJitter.hasValue()};
+  bool isGiven[] = {!o.buckets,           o.maxBucketSize.hasValue(), o.seed.hasValue(),
+                    o.budget.hasValue(),  o.device.hasValue(),        o.profile.hasValue(),
+                    o.network.hasValue(), o.computeJitter.hasValue(), o.networkJitter.hasValue()};
   FlagUses uses{.schedule = o.schedule,
                 .hasReport = !o.report.empty(),
                 .hasCap = o.memoryCap != "0",

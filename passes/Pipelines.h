@@ -164,8 +164,8 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
 
 /// Flags that only a search reads, or only a search and a report.
 inline constexpr llvm::StringLiteral kSearchFlags[] = {
-    "max-bucket-size", "seed",    "budget",         "device",
-    "profile",         "network", "compute-jitter", "network-jitter"};
+    "buckets", "max-bucket-size", "seed",           "budget",        "device",
+    "profile", "network",         "compute-jitter", "network-jitter"};
 
 /// Choices that decide whether a flag has an effect.
 struct FlagUses {

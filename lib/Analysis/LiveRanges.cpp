@@ -146,10 +146,10 @@ LogicalResult LiveRanges::Builder::checkFetched() {
     GroupOp op = group.op;
     if (step.getSymName() == kEvaluationName)
       continue;
-    if (std::optional<std::string> open = explainOpenActivationOffload(op))
-      return op.emitOpError("@") << op.getSymName() << ' ' << *open;
     if (group.isFrozen())
       continue;
+    if (std::optional<std::string> open = explainOpenActivationOffload(op))
+      return op.emitOpError("@") << op.getSymName() << ' ' << *open;
     if (!group.states.empty())
       if (std::optional<std::string> open = explainOpenOffload(op))
         return op.emitOpError("@") << op.getSymName() << ' ' << *open;

@@ -14,6 +14,7 @@
 #include "fsdp/Transforms/ApplySchedule.h"
 #include "fsdp/Transforms/CapRefusal.h"
 #include "fsdp/Transforms/InfeasibleCap.h"
+#include "fsdp/Transforms/OffloadGradients.h"
 #include "fsdp/Transforms/OverlapStateCopies.h"
 #include "fsdp/Transforms/PrepareSearch.h"
 
@@ -51,6 +52,7 @@ private:
   FailureOr<std::optional<PlacedSchedule>> place(int64_t capBytes, int64_t roomBytes);
   FailureOr<std::optional<PlacedSchedule>> placeUnderCap(int64_t capBytes);
   FoundSchedule take(PlacedSchedule &&placed);
+  LogicalResult findLeastBytes();
   LogicalResult refuse(int64_t capBytes, std::optional<int64_t> placedBytes,
                        FindLeastPeak findLeastPeak);
 
@@ -261,6 +263,10 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::place(int64_t capBytes,
   if (!*found)
     return std::optional<PlacedSchedule>();
   applySchedule(*attempt, memory->getBody(), (*found)->step, (*found)->plan);
+  FailureOr<Step> step = Step::collect(*attempt);
+  if (failed(step))
+    return failure();
+  offloadGradients(*step); // the arena is that of the step with these copies
   FailureOr<StepMemory> after = StepMemory::build(*attempt, ModulePhase::Scheduled);
   if (failed(after))
     return failure();
@@ -308,6 +314,22 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t c
   return best;
 }
 
+/// Copies to and from the host are placed by the cap: this is the least peak under any cap.
+LogicalResult Search::findLeastBytes() {
+  OwningOpRef<ModuleOp> attempt = module.clone();
+  FailureOr<StepMemory> memory = StepMemory::build(*attempt, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+    FailureOr<ScheduleProblem> step =
+        getScheduleProblem(*attempt, *memory, costs, placement, /*capBytes=*/1);
+    if (failed(step))
+      return failure();
+    leastBytes = std::min(leastBytes, step->problem.minimumPeak().bytes);
+  }
+  return success();
+}
+
 /// If no schedule fits, the one with the least live bytes is tried last. It does not depend on the
 /// cap, so the size of its arena is a sufficient cap, which a refusal names.
 FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes, FindLeastPeak findLeastPeak) {
@@ -316,6 +338,8 @@ FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes, FindLeastPea
     return failure();
   if (*placed)
     return take(std::move(**placed));
+  if (failed(findLeastBytes()))
+    return failure();
   FailureOr<std::optional<PlacedSchedule>> least = place(leastBytes, kAllRoom);
   if (failed(least))
     return failure();

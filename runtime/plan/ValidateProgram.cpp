@@ -111,9 +111,6 @@ static bool areEqual(const fsdp_optimizer &a, const fsdp_optimizer &b) {
 Status Comparison::checkTrainedGroup(uint32_t index) const {
   const fsdp_group &group = own.groups()[index], &other = first.groups()[index];
   const std::string text = displayName(own.string(group.name));
-  if (group.chunk_ranks != other.chunk_ranks)
-    return differs("chunks of group \"" + text + "\" over " + std::to_string(group.chunk_ranks) +
-                   " ranks");
   if (group.reduce_dtype != other.reduce_dtype)
     return differs("gradients of group \"" + text + "\" reduced as " +
                    dtypeName(group.reduce_dtype));

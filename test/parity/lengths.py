@@ -231,6 +231,28 @@ class Lengths(harness.Case):
                                  [line["loss_hex"] for line in first + second])  # fmt: skip
                 self.assertIsNone(harness.bitwise_difference(expected, final))
 
+    def test_chunks(self):
+        """Each length is searched for by itself, so chunks may be in the step of one length only."""
+        lengths = [Length(32, 2, 16), Length(8, 2, 16)]
+        workspace = self.prepare(LLAMA, lengths)
+        four = {"mesh": "dp=4"}
+        plain, expected = self.train(workspace, self.compile(workspace, lengths, **four), 4, ranks=4)
+        network = harness.ROOT / "test" / "Inputs" / "two-per-host.json"
+        flags = ["--schedule", "auto", "--device", "h100", "--network", network, "--no-buckets"]
+        with self.assertRaises(harness.CommandFailed) as refusal:
+            self.compile(workspace, lengths[:1], *flags, "--memory-cap", 1, **four)
+        enough = int(re.search(r"a cap of (\d+) bytes is enough", str(refusal.exception))[1])
+        kinds = set()
+        for cap in (1.02, 1.1, 1.2, 1.3):
+            folder = workspace.folder / f"temps-{cap}"
+            more = ["--memory-cap", int(enough * cap), "--save-temps", folder]
+            binary = self.compile(workspace, lengths, *flags, *more, **four)
+            kinds.add(tuple("fsdp.chunk(" in (folder / f"{step}scheduled.mlir").read_text() for step in ("", "step_2.")))
+            lines, weights = self.train(workspace, binary, 4, ranks=4)
+            self.assertEqual([line["loss_hex"] for line in lines], [line["loss_hex"] for line in plain])
+            self.assertIsNone(harness.bitwise_difference(expected, weights))
+        self.assertTrue(kinds & {(True, False), (False, True)}, kinds)
+
     def test_optimizer_state_on_the_host(self):
         """--offload-optimizer auto decides for all shapes together: if one does not fit with the state on the
         device, the state lies on the host for all."""

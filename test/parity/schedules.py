@@ -141,6 +141,25 @@ class Schedules(unittest.TestCase):
             self.assertGreater(num_from_host["two-per-host"], 0)
             self.assertGreater(num_from_host["one-per-host"], 0)
 
+    def test_named_caps(self):
+        """The cap that a refusal names is enough, also where the places of copies to the host depend on the cap."""
+        llama = models.Config("llama", dim=32, layers=4, seq=32, batch=2)
+        for config, options in (
+            (llama, "schedule=asap offload-activations=all"),
+            (llama, "schedule=auto offload-activations=all microbatches=2 gradient-sync=last"),
+            (MODELS["gpt2"], "schedule=auto offload-policy=cpu offload-activations=auto"),
+            (MODELS["mlp"], "schedule=auto offload-policy=cpu microbatches=2 gradient-sync=last"),
+        ):
+            workspace = harness.Workspace(config, harness.ADAMW)
+            self.addCleanup(workspace.remove)
+            workspace.capture()
+            with self.assertRaises(harness.CommandFailed) as refusal:
+                workspace.plan(RANKS, "auto", "flat", more=f"{options} memory-cap=1")
+            enough = int(re.search(r"a cap of (\d+) bytes is enough", str(refusal.exception))[1])
+            for cap in (enough, enough + enough // 50, enough + enough // 20):
+                with self.subTest(model=config.model, options=options, cap=cap):
+                    workspace.plan(RANKS, "auto", "flat", more=f"{options} memory-cap={cap}")
+
     def test_per_param(self):
         """Parameters are copied out of gathers, but where they are kept; gradients into reductions."""
         self.check_model(MODELS["gpt2"], layout="per-param")

@@ -5,6 +5,8 @@
 // RUN: echo "{mesh: {dp: 2}, groups: [{modules: [layers.*], offload_optimizer: true}]}" > %t.yaml
 // RUN: fsdp-opt %s --fsdp-pipeline=config=%t.yaml | FileCheck %s --check-prefixes=OWN,OFFLOAD
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 offload-optimizer=all" | FileCheck %s --check-prefixes=ALL,OFFLOAD
+// RUN: echo 'groups: [{modules: ["layers.*"], offload_activations: true}]' > %t.asked.yaml
+// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 config=%t.asked.yaml" | FileCheck %s --check-prefix=ASKED
 
 // In the flat layout what is frozen is a group of its own, with the same modules; in the per-param
 // layout it stands behind the others. A module that is not used is in the root group.
@@ -30,6 +32,10 @@
 // PLANNED: fsdp.group @layers.0 {{.*}} at shard {{[0-9]+}} states [{{[0-9]+, [0-9]+}}]{{$}}
 // PLANNED: fsdp.group @layers.1 {{.*}} at shard {{[0-9]+$}}
 // Of frozen parameters there is nothing to offload, asked for or not.
+// Asked for activations on the host, the group of the trained parameters answers for both.
+// ASKED: fsdp.group @layers.0.frozen {{.*}} offload_activations true at shard
+// ASKED: fsdp.group @layers.0 {{.*}} offload_activations true decisions [#fsdp.decision<activations, "nothing of its forward
+// ASKED: fsdp.group @layers.1 {{.*}} offload_activations true decisions [#fsdp.decision<activations, "nothing of its forward
 // OWN: fsdp.group @layers.0.frozen {{.*}} offload_optimizer true decisions [#fsdp.decision<optimizer_state, "the optimizer keeps nothing of frozen parameters">] at shard
 // ALL: fsdp.group @layers.0.frozen {{.*}} reshard_after_forward none recomputed cheap at shard
 // OFFLOAD: fsdp.group @layers.0 {{.*}} optimizer_state host

@@ -97,6 +97,19 @@ std::string fsdp::getPrefix(size_t mesh) {
   return mesh == 0 ? "" : "mesh_" + std::to_string(mesh + 1) + ".";
 }
 
+static std::string nameSource(const ProgramStep &step) {
+  return step.source.empty() ? "MODEL" : step.source;
+}
+
+/// Of several steps or meshes, this step and mesh; empty if there is one.
+static std::string nameAmongOthers(const ProgramStep &step, bool isProgram, size_t mesh,
+                                   const Options &options) {
+  std::string name = isProgram ? nameSource(step) : "";
+  if (options.meshes.size() > 1)
+    name += (name.empty() ? "--mesh " : " with --mesh ") + options.meshes[mesh];
+  return name;
+}
+
 /// Brings a captured step to the phase planned, or to scheduled if it is part of a program of
 /// several steps.
 static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram, size_t mesh,
@@ -117,8 +130,11 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
   pipeline.fusion = options.fusion;
   if (isProgram)
     pipeline.upTo = ModulePhase::Scheduled;
-  return runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
-                   [&](OpPassManager &manager) { buildPipeline(manager, pipeline); });
+  const int code = runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
+                             [&](OpPassManager &manager) { buildPipeline(manager, pipeline); });
+  if (std::string name = nameAmongOthers(step, isProgram, mesh, options); code && !name.empty())
+    stage.note("of several steps this is that of " + name + "; others may need more memory");
+  return code;
 }
 
 /// Plans the memory of all steps together.
@@ -154,8 +170,7 @@ static int runDeciding(MutableArrayRef<OwningOpRef<ModuleOp>> modules, ArrayRef<
   for (auto [step, module, before] : llvm::zip_equal(steps, modules, captured)) {
     if (step.capture.isEvaluation || countStatesOnHost(*module) == most)
       continue;
-    stage.note("optimizer state goes to the host for " +
-               (step.source.empty() ? "MODEL" : step.source) +
+    stage.note("optimizer state goes to the host for " + nameSource(step) +
                ", too: another shape needs it there");
     module = std::move(before);
     if (int code = runPipeline(*module, step, /*isProgram=*/true, mesh, all, stage))

@@ -283,7 +283,7 @@ static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) 
                       .hasCap = options.memoryCap != "0",
                       .hasBuckets = options.buckets};
   for (llvm::StringRef name : fsdp::kSearchFlags) {
-    std::string flag = ("--" + name).str();
+    std::string flag = name == "buckets" ? "--no-buckets" : ("--" + name).str();
     if (app.count(flag) == 0)
       continue;
     if (std::optional<std::string> why = fsdp::explainUnused(name, uses))
