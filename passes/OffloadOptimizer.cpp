@@ -85,7 +85,7 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     }
     if (numOffloaded > 0 && numStates == 0) {
       InFlightDiagnostic diag =
-          module.emitError("the optimizer keeps no state that could be offloaded");
+          module.emitError("offload_optimizer: the optimizer keeps no state that could be offloaded");
       if (step->optimizer)
         diag.attachNote(step->optimizer.getLoc()) << "the optimizer is declared here";
       return signalPassFailure();

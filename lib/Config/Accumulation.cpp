@@ -9,9 +9,9 @@ static std::optional<std::string> check(std::optional<GradientSync> sync,
                                         std::optional<bool> reshardAfterBackward,
                                         int64_t microbatches, bool hasReplicas) {
   if (microbatches == 1 && sync)
-    return "gradient_sync is for several microbatches, but there is one";
+    return "gradient_sync is for several microbatches, but there is one (--microbatches)";
   if (microbatches == 1 && reshardAfterBackward)
-    return "reshard_after_backward is for several microbatches, but there is one";
+    return "reshard_after_backward is for several microbatches, but there is one (--microbatches)";
   if (sync == GradientSync::ReduceScatter && !hasReplicas)
     return "gradient_sync is reduce_scatter, but the mesh has no axis of replicas: say each or "
            "last";
@@ -30,10 +30,10 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
     return fail("microbatches is " + llvm::Twine(microbatches) + ", expected 1 to " +
                 llvm::Twine(most));
   if (microbatches == 1 && accumulation.loss)
-    return fail("the loss of microbatches is for several of them, but there is one");
+    return fail("the loss of microbatches is for several of them, but there is one (--microbatches)");
   bool isInterleaved = accumulation.order == MicrobatchOrder::OneForwardOneBackward;
   if (microbatches == 1 && accumulation.order)
-    return fail("the order of microbatches is for several of them, but there is one");
+    return fail("the order of microbatches is for several of them, but there is one (--microbatches)");
   if (isInterleaved && !accumulation.stages)
     return fail("order 1f1b interleaves stages, but accumulation has none: name "
                 "the modules with which they begin (stages, --stages)");

@@ -127,7 +127,8 @@ static LogicalResult checkExtension(GroupOp group, ParamOp param, int64_t ranks)
   if (!extension)
     return success();
   auto refuse = [&](const Twine &why) {
-    InFlightDiagnostic diag = group.emitOpError("has all_gather_extension ")
+    InFlightDiagnostic diag = group.emitOpError("@")
+                              << group.getSymName() << " has all_gather_extension "
                               << extension.getName().getValue() << " and " << why;
     return diag;
   };

@@ -13,9 +13,9 @@ static LogicalResult checkHasNoOrder(Step &step) {
   for (GroupOp group : step.groups)
     if (group.getForwardPrefetch() || group.getBackwardPrefetch())
       return group.emitError("group @")
-             << group.getSymName()
-             << " has a list of groups to prefetch, an order of its own; leave "
-             << "it out where the schedule is searched for";
+             << group.getSymName() << " has a "
+             << (group.getForwardPrefetch() ? "forward_prefetch" : "backward_prefetch")
+             << ", an order of its own; leave it out where the schedule is searched for";
   return success();
 }
 

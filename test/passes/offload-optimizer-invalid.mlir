@@ -4,7 +4,7 @@
 // CHECK: error: offload-optimizer=auto needs a search: schedule=auto or asap, several ranks and a memory-cap; expected all or none
 
 // An optimizer without state has nothing to offload.
-// expected-error @below {{the optimizer keeps no state that could be offloaded}}
+// expected-error @below {{offload_optimizer: the optimizer keeps no state that could be offloaded}}
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : tensor<4xf32>
   // expected-note @below {{the optimizer is declared here}}

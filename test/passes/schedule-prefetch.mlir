@@ -65,7 +65,7 @@ groups:
   - {modules: ["b.2"], forward_prefetch: ["b.0"]}
 
 # NONE: lists.yaml:4:{{.*}}: error: group @b.0 has a list of groups to prefetch, but prefetch is none
-# AUTO: lists.yaml:4:{{.*}}: error: group @b.0 has a list of groups to prefetch, an order of its own; leave it out where the schedule is searched for
+# AUTO: lists.yaml:4:{{.*}}: error: group @b.0 has a {{(forward|backward)}}_prefetch, an order of its own; leave it out where the schedule is searched for
 
 # UNKNOWN: unknown.yaml:1:{{.*}}: error: forward_prefetch of group 'b.0' names module 'b.7', which is no module of a group
 //--- unknown.yaml
