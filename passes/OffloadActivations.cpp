@@ -264,7 +264,7 @@ private:
   /// modules.
   static bool isBesideTrained(Step &step, GroupOp group) {
     return step.getTrained(group).empty() && llvm::any_of(step.groups, [&](GroupOp other) {
-             return other != group && other.getModules() == group.getModules();
+             return !step.getTrained(other).empty() && other.getModules() == group.getModules();
            });
   }
 

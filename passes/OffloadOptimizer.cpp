@@ -84,8 +84,8 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
       numOffloaded += group.isStateOnHost();
     }
     if (numOffloaded > 0 && numStates == 0) {
-      InFlightDiagnostic diag =
-          module.emitError("offload_optimizer: the optimizer keeps no state that could be offloaded");
+      InFlightDiagnostic diag = module.emitError(
+          "offload_optimizer: the optimizer keeps no state that could be offloaded");
       if (step->optimizer)
         diag.attachNote(step->optimizer.getLoc()) << "the optimizer is declared here";
       return signalPassFailure();

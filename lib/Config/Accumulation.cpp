@@ -30,10 +30,12 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
     return fail("microbatches is " + llvm::Twine(microbatches) + ", expected 1 to " +
                 llvm::Twine(most));
   if (microbatches == 1 && accumulation.loss)
-    return fail("the loss of microbatches is for several of them, but there is one (--microbatches)");
+    return fail(
+        "the loss of microbatches is for several of them, but there is one (--microbatches)");
   bool isInterleaved = accumulation.order == MicrobatchOrder::OneForwardOneBackward;
   if (microbatches == 1 && accumulation.order)
-    return fail("the order of microbatches is for several of them, but there is one (--microbatches)");
+    return fail(
+        "the order of microbatches is for several of them, but there is one (--microbatches)");
   if (isInterleaved && !accumulation.stages)
     return fail("order 1f1b interleaves stages, but accumulation has none: name "
                 "the modules with which they begin (stages, --stages)");
