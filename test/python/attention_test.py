@@ -160,8 +160,9 @@ class Flex(exported.Exported):
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         return [line["loss"] for line in lines if "loss" in line], load_file(saved)
 
-    def check(self, model, *flags, tolerance=2e-6):
+    def check(self, model, *flags, tolerance=2e-6, reference=None):
         code = self.export(model)
+        model = reference or model
         losses = self.train(model)
         own, saved = self.run_binary(*flags)
         torch.testing.assert_close(own, losses, rtol=tolerance, atol=0)
@@ -174,6 +175,23 @@ class Flex(exported.Exported):
                        slopes, unused, sums):  # fmt: skip
             with self.subTest(attend.__name__):
                 self.check(self.make(attend))
+
+    def test_learned_scores(self):
+        """A table of scores by distance. torch's eager version has no gradients of it, so the formula is written out."""
+        by_function = lambda model, q, k, v, document: flex_attention(
+            q, k, v, score_mod=lambda score, b, h, q, k: score + model.table[h, q - k + LENGTH], block_mask=CAUSAL)  # fmt: skip
+
+        def by_formula(model, q, k, v, document):
+            distance = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+            scores = q @ k.mT / 8**0.5 + model.table[:, distance + LENGTH]
+            return scores.masked_fill(distance < 0, -torch.inf).softmax(-1) @ v
+
+        def make(attend):
+            model = self.make(attend)
+            model.table = nn.Parameter(0.1 * torch.randn(HEADS, 2 * LENGTH, generator=torch.Generator().manual_seed(2)))
+            return model
+
+        self.check(make(by_function), reference=make(by_formula))
 
     def test_few_keys(self):
         for attend in (few_keys, few_keys_of_documents):
