@@ -21,7 +21,12 @@ struct OffloadGradientsPass : public fsdp::impl::OffloadGradientsBase<OffloadGra
     FailureOr<Step> step = Step::collect(module);
     if (failed(step))
       return signalPassFailure();
-    const size_t numOffloaded = offloadGradients(*step);
+    offloadGradients(*step);
+    const auto numOffloaded =
+        llvm::count_if(step->getBody().getOps<StoreStartOp>(), [](auto store) {
+          return isa<ShardType>(store.getValue().getType()) &&
+                 !store.getValue().template getDefiningOp<ChunkOp>();
+        });
     remark::analysis(module.getLoc(), remark::RemarkOpts::name("offload").category(getArgument()))
         << remark::metric("OffloadedGradients", numOffloaded);
   }

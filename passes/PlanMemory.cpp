@@ -26,9 +26,10 @@ namespace {
 struct ProgramBuffers {
   explicit ProgramBuffers(ArrayRef<StepMemory> steps);
 
-  /// The smallest arena found. If that exceeds the cap, the arenas of the steps alone, which their
-  /// searches have seen within the cap, are filled up with the buffers of the other steps.
-  plan::ArenaPlan plan(ArrayRef<StepMemory> steps, std::optional<int64_t> capBytes) const;
+  /// If the arena of all steps exceeds `capBytes`, the arenas of the steps alone, which their
+  /// searches have seen within the cap, are filled up with the buffers of the other steps. No cap
+  /// if it is not positive.
+  plan::ArenaPlan plan(ArrayRef<StepMemory> steps, int64_t capBytes) const;
 
   std::vector<LiveRange> ranges;
   SmallVector<std::vector<size_t>> rangeOf; // for each step and each range of the step
@@ -71,11 +72,12 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
   }
 }
 
-plan::ArenaPlan ProgramBuffers::plan(ArrayRef<StepMemory> steps,
-                                     std::optional<int64_t> capBytes) const {
+plan::ArenaPlan ProgramBuffers::plan(ArrayRef<StepMemory> steps, int64_t capBytes) const {
   plan::ArenaPlan best = planArena(ranges);
+  if (steps.size() == 1 || capBytes <= 0)
+    return best;
   for (auto [step, own] : llvm::zip_equal(steps, rangeOf)) {
-    if (steps.size() == 1 || !capBytes || best.arenaBytes <= *capBytes)
+    if (best.arenaBytes <= capBytes)
       break;
     std::vector<int64_t> known(ranges.size(), -1);
     for (auto [range, offset] : llvm::zip_equal(own, planArena(step.ranges.getRanges()).offsets))
@@ -213,7 +215,6 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
     FailureOr<int64_t> cap = parseSizeOption(module, "memory-cap", memoryCap);
     if (failed(cap))
       return signalPassFailure();
-    plan::ArenaPlan arena = buffers.plan(memories, *cap > 0 ? std::optional(*cap) : std::nullopt);
     int64_t scratchBytes = 0; // beside the arena
     if (*cap > 0 && !profile.empty()) {
       FailureOr<std::shared_ptr<cost::CostModel>> costs = loadCosts(module, {.profile = profile});
@@ -222,6 +223,7 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
       for (ModuleOp step : steps)
         scratchBytes += cost::findTemporaries(step, **costs).scratchBytes;
     }
+    plan::ArenaPlan arena = buffers.plan(memories, *cap - scratchBytes);
     if (*cap > 0 && arena.arenaBytes + scratchBytes > *cap) {
       InFlightDiagnostic diag = module.emitError("the step needs an arena of ")
                                 << arena.arenaBytes << " bytes";

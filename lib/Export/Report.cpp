@@ -69,17 +69,16 @@ static void writeMesh(MeshOp mesh, json::OStream &out) {
 }
 
 /// By group: where the chunks lie that its gathers take. Groups without chunks are absent.
-static llvm::StringMap<std::string> getPlacesOfChunks(ModuleOp module) {
-  llvm::StringMap<bool> onDevice, onHost;
+static llvm::StringMap<StringRef> getPlacesOfChunks(ModuleOp module) {
+  llvm::StringMap<StringRef> places;
   module.walk([&](AllGatherStartOp start) {
-    if (start.getNeighbours())
-      (start.isFromHost() ? onHost : onDevice)[start.getGroup()] = true;
+    if (!start.getNeighbours())
+      return;
+    StringRef place = start.isFromHost() ? "host" : "device";
+    auto [entry, isNew] = places.try_emplace(start.getGroup(), place);
+    if (!isNew && entry->second != place)
+      entry->second = "device and host";
   });
-  llvm::StringMap<std::string> places;
-  for (StringRef group : onDevice.keys())
-    places[group] = onHost.contains(group) ? "device and host" : "device";
-  for (StringRef group : onHost.keys())
-    places.try_emplace(group, "host");
   return places;
 }
 
@@ -97,7 +96,7 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
       out.attribute("blocks", said.getBlocks());
       out.attribute("for", stringifyRecomputeReason(said.getReason()));
     });
-  llvm::StringMap<std::string> placesOfChunks = getPlacesOfChunks(module);
+  const llvm::StringMap<StringRef> placesOfChunks = getPlacesOfChunks(module);
   out.attributeArray("groups", [&] {
     for (const GroupInfo &group : table.getGroups())
       out.object([&] {

@@ -20,8 +20,7 @@ struct Waiting {
 class Offloader {
 public:
   explicit Offloader(Step &step) : step(step), builder(step.module.getContext()) {}
-  /// Inserts the copies. Returns the number of gradients that wait on the host.
-  size_t run();
+  void run();
 
 private:
   void takeNormsAhead();
@@ -151,11 +150,10 @@ void Offloader::insertCopies() {
   }
 }
 
-size_t Offloader::run() {
+void Offloader::run() {
   takeNormsAhead();
   findWaiting();
   insertCopies();
-  return waiting.size();
 }
 
-size_t fsdp::offloadGradients(Step &step) { return Offloader(step).run(); }
+void fsdp::offloadGradients(Step &step) { Offloader(step).run(); }

@@ -15,6 +15,7 @@
 // RUN: sed 's/\(store.start .*\) at 64/\1 at 0/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERLAP
 // RUN: sed 's/\(store.start .*\) at 64/\1/' %t/planned.mlir | not fsdp-opt --fsdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NOWHERE
 // RUN: sed 's/host<!fsdp.shard<@layers.0, f32>/host<!fsdp.shard<@layers.0, bf16>/' %t/after.mlir | not fsdp-opt 2>&1 | FileCheck %s --check-prefix=YIELDS
+// RUN: fsdp-opt %S/../Inputs/llama.mlir --fsdp-pipeline="mesh=dp=2 offload-policy=cpu microbatches=2 gradient-sync=each schedule=auto memory-cap=1MiB" --remarks-filter-analyse=fsdp-offload-gradients -o /dev/null 2>&1 | FileCheck %s --check-prefix=SEARCHED
 
 // A gradient that waits for the norm is stored behind what it adds to that, and fetched with the state of its group. That
 // of the root, whose parameters are on the device, stays.
@@ -58,6 +59,9 @@
 // SUM: fsdp.update @layers.0 with %[[S2]]
 
 // ALONE-NOT: fsdp.store.start
+
+// A search under a cap inserts the copies itself, as its arena must fit with them.
+// SEARCHED: OffloadedGradients={{[1-9]}}
 
 // TYPE: S8: has norm 1, but the optimizer clips by norm 2
 // UNUSED: S8: is not an operand of the gradients' norm, or more than once

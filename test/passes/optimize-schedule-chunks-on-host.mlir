@@ -15,6 +15,8 @@
 // RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/one-per-host.json memory-cap=545000000 offload-chunks=true" --fsdp-verify-scheduled -o %t.alone.mlir
 // RUN: FileCheck %s --input-file=%t.alone.mlir --check-prefix=ALONE
 // RUN: fsdp-explain %t.alone.mlir --device h100 --network %S/../Inputs/one-per-host.json | FileCheck %s --check-prefix=ALONE-WHY
+// RUN: fsdp-opt %t.alone.mlir --fsdp-report="file=%t.alone.json device=h100 network=%S/../Inputs/one-per-host.json" -o /dev/null
+// RUN: FileCheck %s --input-file=%t.alone.json --check-prefix=ALONE-REPORT
 // RUN: fsdp-explain %t.alone.mlir --log-decisions - | FileCheck %s --check-prefix=ALONE-LOG
 // RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/one-per-host.json memory-cap=545000000" | FileCheck %s --check-prefix=DEVICE
 
@@ -47,6 +49,7 @@
 // ALONE: fsdp.group @a {{.*}} reshard_after_forward auto to 1 decisions [#fsdp.decision<reshard_ranks, "from the host, which has one rank, it takes {{.*}}, among all {{.*}}; a chunk has 4194304 bytes and waits on the host">]
 // ALONE: fsdp.all_gather.start %{{.+}} over ["dp"] bwd on gather : !fsdp.host<!fsdp.shard<@a, f32, 1>>
 // ALONE-WHY: gathered again from the host, 4.00 MiB for
+// ALONE-REPORT: "chunks": "host"
 // ALONE-LOG: group a: reshard_after_forward auto: the schedule decides, see the events below; the host keeps a copy
 
 // UNSTORED: S2: the copy of a chunk of group @a is never waited for

@@ -133,7 +133,7 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
   const int code = runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
                              [&](OpPassManager &manager) { buildPipeline(manager, pipeline); });
   if (std::string name = nameAmongOthers(step, isProgram, mesh, options); code && !name.empty())
-    stage.note("of several steps this is that of " + name + "; others may need more memory");
+    stage.note("this is the step of " + name);
   return code;
 }
 

@@ -9,8 +9,7 @@ namespace fsdp {
 
 /// Inserts copies to the host and back for reduced gradients that wait long, of groups whose
 /// parameters are on the host, into a scheduled step. Those that have copies stay as they are.
-/// Returns the number of gradients that it finds waiting in the arena.
-size_t offloadGradients(Step &step);
+void offloadGradients(Step &step);
 
 } // namespace fsdp
 

@@ -32,7 +32,7 @@ class _Mask:
 
 
 def _is_identity(score_mod):
-    """A function may do more for models with other options than for this one."""
+    """Whether a function returns the score itself, as one for several models does for those without its options."""
     with transforms.unrecorded(), TransformGetItemToIndex():
         score, position = torch.zeros(()), torch.zeros((), dtype=torch.int64)
         return score_mod(score, position, position, position, position) is score
