@@ -70,7 +70,12 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error = takeOption<bool>(splitRoot, parseSplitRoot, choices.splitRoot))
     return error;
   if (!choices.splitRoot)
-    choices.splitRoot = splitRootDefault;
+    choices.splitRoot = splitDefault;
+  if (llvm::Error error =
+          takeOption<SplitBlocks>(splitBlocks, parseSplitBlocks, choices.splitBlocks))
+    return error;
+  if (!choices.splitBlocks && splitDefault)
+    choices.splitBlocks = kSplitBlocks;
   if (llvm::Error error = takeOption<Layout>(layout, parseLayout, choices.layout))
     return error;
   std::optional<ShardDim> placement;
@@ -290,7 +295,8 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
             : FileLineColLoc::get(context, choices.file, group.place.line, group.place.column);
     auto op = GroupOp::create(
         builder, place, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
-        builder.getStrArrayAttr(held), group.isPartOfRoot, meshOp.getSymName(),
+        builder.getStrArrayAttr(held),
+        group.partOf ? builder.getStringAttr(*group.partOf) : StringAttr(), meshOp.getSymName(),
         cast<StringAttr>(axes.getValue().back()).getValue(),
         axes.size() > 1 ? cast<StringAttr>(axes[0]) : StringAttr(),
         choices.layout.value_or(Layout::Flat),

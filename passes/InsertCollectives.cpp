@@ -233,7 +233,7 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
     // The gradients of this microbatch are complete after the backward of the modules' last call.
     // When the first call's backward ends, FSDP2 reduces the gradients that exist then: those of
     // earlier microbatches. A part of the root has FSDP2's root group, which is called once.
-    if (hook.microbatch == lastMicrobatch && !step.groups[hook.group].getPartOfRoot())
+    if (hook.microbatch == lastMicrobatch && !step.groups[hook.group].isPartOfRoot())
       reductions->reduceEarlier(hook.group);
     return success();
   }

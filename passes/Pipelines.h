@@ -52,9 +52,14 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "split-root",
       llvm::cl::desc("true: the root's parameters before, between and after the other groups form "
                      "groups of their own; default: true if a schedule is searched for")};
-  /// Makes true the default of splitRoot, whatever the schedule: for an evaluation whose training
-  /// step is searched for.
-  bool splitsRoot = false;
+  Option<std::string> splitBlocks{
+      *this, "split-blocks",
+      llvm::cl::desc("a number: groups of one module with at least twice as many parameters become "
+                     "parts of at least so many; true: of 450,000,000, the default if a schedule "
+                     "is searched for; false: none is split")};
+  /// Makes true the default of splitRoot and splitBlocks, whatever the schedule: for an evaluation
+  /// whose training step is searched for.
+  bool splitsGroups = false;
   Option<std::string> offloadPolicy{
       *this, "offload-policy",
       llvm::cl::desc("cpu: parameters and optimizer state are in host memory between their uses, "

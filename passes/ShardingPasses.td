@@ -40,10 +40,15 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     itself.
 
     With `split_root: true` the root's parameters before, between and after the other groups, in the
-    model's order, form groups of their own, marked `part_of_root`. So an embedding at the beginning and
+    model's order, form groups of their own, marked `part_of ""`. So an embedding at the beginning and
     a head at the end are gathered and reduced separately, each where it is used. Parameters of the root
     module itself, shared parameters, and parameters that are used outside of their module stay in one
     group.
+
+    `split_blocks` does the same with a group of one module that has many parameters: the modules inside
+    are divided, in the model's order, into as many parts of about equal size as have the given number of
+    parameters each. The first part stays in the group, and the others are marked `part_of "layers.0"`.
+    The backward recomputes the block as a whole.
 
     A `*` in a pattern stands for one component of a module's path. A pattern matches only modules that
     no earlier entry names. Without a file each repeated block (a module `X.0` with siblings `X.1`, ...,
@@ -66,8 +71,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     Option<"splitRoot", "split-root", "std::string", "\"\"",
            "true: the root's parameters before, between and after the other groups form groups of "
            "their own; false: one group">,
-    Option<"splitRootDefault", "split-root-default", "bool", "false",
-           "split-root if neither the option nor the file gives it">,
+    Option<"splitBlocks", "split-blocks", "std::string", "\"\"",
+           "a number: groups of one module with at least twice as many parameters become parts of "
+           "at least so many; true: of 450,000,000; false: none is split">,
+    Option<"splitDefault", "split-default", "bool", "false",
+           "split-root and split-blocks if neither the option nor the file gives them">,
     Option<"layout", "layout", "std::string", "\"\"",
            "flat or per-param (FSDP2's); default flat">,
     Option<"prefetch", "prefetch", "std::string", "\"\"",

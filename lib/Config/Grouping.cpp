@@ -45,6 +45,9 @@ private:
   llvm::Error checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules);
   llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh);
   llvm::Error checkHasNoLists(const ParamGroup &empty);
+  /// Takes parts out of large groups of one module, with the group's options.
+  void splitBlocks();
+  std::vector<ParamGroup> takeParts(ParamGroup &group);
   /// Takes groups out of the root's remaining parameters, with the root's options.
   void splitRoot(const ParamGroup &root);
   llvm::Error addRoot();
@@ -260,6 +263,43 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshS
   return choice;
 }
 
+std::vector<ParamGroup> Grouper::takeParts(ParamGroup &group) {
+  std::vector<ParamGroup> parts;
+  if (group.modules.size() != 1 || group.options.mesh->axes.back().size == 1)
+    return parts;
+  for (std::vector<std::string> &modules :
+       model.divide(group.modules.front(), group.params, config.splitBlocks->leastElements)) {
+    ParamGroup part = group;
+    part.partOf = group.modules.front();
+    part.modules = std::move(modules);
+    part.params.clear();
+    for (const std::string &module : part.modules)
+      llvm::append_range(part.params, model.below(module));
+    llvm::sort(part.params);
+    // The block decides for its parts.
+    part.options.recompute.reset();
+    part.options.offloadActivations.reset();
+    llvm::erase_if(group.params,
+                   [&](unsigned param) { return llvm::is_contained(part.params, param); });
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void Grouper::splitBlocks() {
+  if (config.splitBlocks.value_or(SplitBlocks()).leastElements == 0)
+    return;
+  std::vector<ParamGroup> divided;
+  for (ParamGroup &group : groups) {
+    llvm::append_range(divided, takeParts(group));
+    divided.push_back(std::move(group));
+  }
+  groups = std::move(divided);
+  for (auto [index, group] : llvm::enumerate(groups))
+    for (unsigned param : group.params)
+      groupOfParam[param] = index;
+}
+
 void Grouper::splitRoot(const ParamGroup &root) {
   std::vector<std::vector<unsigned>> stretches(1); // root parameters between those of other groups
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
@@ -273,7 +313,7 @@ void Grouper::splitRoot(const ParamGroup &root) {
     return;
   for (const std::vector<unsigned> &stretch : stretches) {
     ParamGroup part = root;
-    part.isPartOfRoot = true;
+    part.partOf = "";
     part.modules = model.findHolders(stretch);
     if (part.modules.empty())
       continue;
@@ -373,6 +413,7 @@ llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
   for (const GroupRule &rule : config.groups ? *config.groups : getImpliedRules())
     if (llvm::Error error = applyRule(rule))
       return error;
+  splitBlocks();
   if (llvm::Error error = addRoot())
     return error;
   if (llvm::Error error = checkShared())

@@ -5,6 +5,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <numeric>
+
 using namespace fsdp;
 using llvm::StringRef;
 
@@ -81,6 +83,59 @@ std::vector<std::string> ModuleParams::findRepeatedBlocks() const {
     blocks.push_back(module.path.str());
   }
   return blocks;
+}
+
+int64_t ModuleParams::countElements(llvm::ArrayRef<unsigned> members) const {
+  int64_t elements = 0;
+  for (unsigned index : members)
+    elements += std::accumulate(params[index].shape.begin(), params[index].shape.end(), int64_t(1),
+                                std::multiplies<int64_t>());
+  return elements;
+}
+
+/// True if a group of the module's parameters would be gathered wherever they are used.
+bool ModuleParams::canHold(const Module &module, llvm::ArrayRef<unsigned> members) const {
+  return !isUsedOutside(module.path) && llvm::all_of(below(module.path), [&](unsigned index) {
+    return llvm::is_contained(members, index) && heldAs[index].size() == 1 &&
+           !params[index].users.empty();
+  });
+}
+
+std::vector<std::vector<std::string>> ModuleParams::divide(StringRef module,
+                                                           llvm::ArrayRef<unsigned> members,
+                                                           int64_t leastElements) const {
+  const int64_t total = countElements(members), count = total / leastElements;
+  if (count < 2)
+    return {};
+  const Module *outer = tree.lookup(module);
+  // The outermost module around the parameter that is no larger than a part, or has no modules.
+  auto findUnit = [&](unsigned index) -> const Module * {
+    const Module *holder = tree.lookupHolder(params[index].names.front()), *unit = nullptr;
+    for (const Module *inner = holder; inner != outer && !inner->isRoot(); inner = inner->parent)
+      if (canHold(*inner, members) &&
+          (countElements(below(inner->path)) <= total / count ||
+           (inner == holder && llvm::all_of(below(inner->path), [&](unsigned other) {
+              return tree.lookupHolder(params[other].names.front()) == holder;
+            }))))
+        unit = inner;
+    return unit;
+  };
+  std::vector<std::vector<std::string>> parts(count);
+  int64_t before = 0; // elements of the parameters before this one
+  const Module *last = nullptr;
+  for (unsigned index : members) {
+    const Module *unit = findUnit(index);
+    if (unit && unit != last) {
+      const int64_t middle = before + countElements(below(unit->path)) / 2;
+      parts[std::min(middle / (total / count), count - 1)].push_back(unit->path.str());
+    }
+    last = unit;
+    before += countElements(index);
+  }
+  llvm::erase_if(parts, [](const auto &modules) { return modules.empty(); });
+  if (!parts.empty())
+    parts.erase(parts.begin());
+  return parts;
 }
 
 std::vector<std::string> ModuleParams::findHolders(llvm::ArrayRef<unsigned> members) const {

@@ -35,7 +35,18 @@ public:
   /// parameters that operations outside of such modules use, have no holder.
   std::vector<std::string> findHolders(llvm::ArrayRef<unsigned> members) const;
 
+  /// Divides `members`, parameters below `module`, into as many parts of about equal size as have
+  /// `leastElements` elements each, in the model's order. Returns the modules of each part but the
+  /// first, which also has what no module inside can hold: parameters of modules that are divided
+  /// themselves or are no members entirely, shared parameters, and parameters that operations
+  /// outside of the module, or none, use.
+  std::vector<std::vector<std::string>>
+  divide(llvm::StringRef module, llvm::ArrayRef<unsigned> members, int64_t leastElements) const;
+
 private:
+  int64_t countElements(llvm::ArrayRef<unsigned> members) const;
+  bool canHold(const Module &module, llvm::ArrayRef<unsigned> members) const;
+
   llvm::ArrayRef<NamedParam> params;
   ModuleTree tree;
   llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, without the root

@@ -254,6 +254,7 @@ template <> struct MappingTraits<ShardingConfig> {
     config.root = root.options;
     config.rootPlace = root.place;
     io.mapOptional("split_root", config.splitRoot);
+    io.mapOptional("split_blocks", config.splitBlocks);
     io.mapOptional("accumulation", config.accumulation);
     io.mapOptional("optimizer", config.optimizer);
     io.mapOptional("activation_checkpointing", config.checkpointing);

@@ -89,6 +89,18 @@ llvm::Expected<bool> fsdp::parseSplitRoot(llvm::StringRef text) {
   return parseTruth("split_root", text);
 }
 
+llvm::Expected<SplitBlocks> fsdp::parseSplitBlocks(llvm::StringRef text) {
+  std::optional<SplitBlocks> value;
+  if (text == "true")
+    value = kSplitBlocks;
+  else if (text == "false")
+    value = SplitBlocks();
+  else if (int64_t number = 0; !text.getAsInteger(10, number) && number > 0)
+    value = SplitBlocks{number};
+  return takeWord(value, "split_blocks", text,
+                  "true, false or the least number of parameters of a part");
+}
+
 llvm::Expected<ParameterHome> fsdp::parseOffloadPolicy(llvm::StringRef text) {
   std::optional<ParameterHome> value;
   if (text == "none" || text == "cpu")

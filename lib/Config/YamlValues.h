@@ -131,6 +131,7 @@ template <> struct ScalarTraits<LossReduction> : WordTraits<LossReduction, parse
 template <>
 struct ScalarTraits<MicrobatchOrder> : WordTraits<MicrobatchOrder, parseMicrobatchOrder> {};
 template <> struct ScalarTraits<PolicyDtype> : WordTraits<PolicyDtype, parsePolicyDtype> {};
+template <> struct ScalarTraits<SplitBlocks> : WordTraits<SplitBlocks, parseSplitBlocks> {};
 template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
 template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
 

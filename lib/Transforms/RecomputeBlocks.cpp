@@ -27,12 +27,24 @@ FailureOr<RecomputeBlocks> RecomputeBlocks::build(Step &step, const BlockOptions
     for (const std::string &name : keep)
       block.keep.insert(name);
   }
+  // Parts of a block lie in its module.
   for (auto [index, group] : llvm::enumerate(step.groups))
-    for (auto path : group.getModules().getAsRange<StringAttr>())
-      result.blockOfPath[path.getValue()] = index;
+    if (!group.isPartOfBlock())
+      for (auto path : group.getModules().getAsRange<StringAttr>())
+        result.blockOfPath[path.getValue()] = index;
+  for (auto [index, group] : llvm::enumerate(step.groups))
+    if (group.isPartOfBlock())
+      result.blocks[index].policy = result.blocks[result.find(group.getPartOfAttr())].policy;
   if (failed(result.addRegions(step, limit)))
     return failure();
   return result;
+}
+
+/// True if both groups are of one block: a part of it, or its frozen parameters, which may form a
+/// separate group.
+static bool areOfOneBlock(GroupOp block, GroupOp other) {
+  return other.getModules() == block.getModules() ||
+         llvm::is_contained(block.getModules(), other.getPartOfAttr());
 }
 
 LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
@@ -44,9 +56,7 @@ LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
   for (auto [region, group] : llvm::zip_equal(regions, groupOf)) {
     const Module &outer = tree->add(region.getModule());
     for (auto [index, other] : llvm::enumerate(step.groups)) {
-      // The group's frozen parameters may form a separate group.
-      if (index == group ||
-          (group < step.groups.size() && other.getModules() == step.groups[group].getModules()))
+      if (group < step.groups.size() && areOfOneBlock(step.groups[group], other))
         continue;
       for (auto path : other.getModules().getAsRange<StringAttr>()) {
         if (!tree->add(path.getValue()).isIn(outer))

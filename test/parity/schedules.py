@@ -104,6 +104,31 @@ class Schedules(unittest.TestCase):
                 self.check_model(config)
 
 
+    def test_parts_of_blocks(self):
+        """Blocks that are divided, whose modules the backward recomputes together, are called several times, or
+        accumulate gradients."""
+        moe = models.Config("moe", dim=32, seq=16, batch=2, experts=4, active=2)
+        for config, options, parts in (
+            (moe, "", "split-blocks=6000"),
+            (moe, "microbatches=2 gradient-sync=last", "split-blocks=6000 recompute=selected schedule=auto"),
+            (MODELS["gpt2"], "", "split-blocks=3000 recompute=full schedule=auto"),
+            (MODELS["gpt2"], "microbatches=2", "split-blocks=3000 recompute=full"),
+            (models.Config("shared", dim=16, batch=4), "microbatches=2 gradient-sync=last", "split-blocks=500"),
+        ):
+            for layout, mesh in (("flat", RANKS), ("per-param", "replicate=2,shard=2")):
+                workspace = harness.Workspace(config, harness.ADAMW)
+                self.addCleanup(workspace.remove)
+                workspace.capture()
+                losses, final = self.run_steps(workspace, more=options, mesh=mesh, layout=layout)
+                with self.subTest(model=config.model, mesh=mesh, layout=layout, more=f"{options} {parts}"):
+                    reshard = "auto" if "auto" in parts else "none"
+                    more = f"{options} {parts}"
+                    planned, _ = workspace.plan(mesh, reshard, layout, more=more)
+                    self.assertRegex(planned.read_text(), 'part_of "[^"]')
+                    found = self.run_steps(workspace, reshard, more, mesh, layout)
+                    self.assertEqual(found[0], losses)
+                    self.assertIsNone(harness.bitwise_difference(final, found[1]))
+
     def test_chunks(self):
         """The ranks of a host keep what they gather from each other in the backward, on the device or on the host."""
         inputs = pathlib.Path(__file__).resolve().parents[1] / "Inputs"

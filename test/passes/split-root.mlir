@@ -13,16 +13,16 @@
 // outside of its module stay.
 // CHECK-DAG: fsdp.group @layers.0 [@layers.0.w] of ["layers.0"] over
 // CHECK-DAG: fsdp.group @layers.1 [@layers.1.w] of ["layers.1"] over
-// CHECK: fsdp.group @tok [@tok.w] of ["tok"] part_of_root over @mesh "dp" flat reshard_after_forward false
-// CHECK: fsdp.group @"tail, head" [@tail.norm.w, @tail.bias, @head.w] of ["tail", "head"] part_of_root over
+// CHECK: fsdp.group @tok [@tok.w] of ["tok"] part_of "" over @mesh "dp" flat reshard_after_forward false
+// CHECK: fsdp.group @"tail, head" [@tail.norm.w, @tail.bias, @head.w] of ["tail", "head"] part_of "" over
 // CHECK: fsdp.group @root [@scale, @both.w, @outside.w] of [""] over
 
-// WHOLE-NOT: part_of_root
+// WHOLE-NOT: part_of
 // WHOLE: fsdp.group @root [@scale, @tok.w, @both.w, @tail.norm.w, @tail.bias, @head.w, @outside.w] of [""]
 
 // Where schedules are searched for that is the default, and each part is kept or gathered again by itself.
-// SEARCHED: fsdp.group @tok {{.*}} part_of_root over @mesh "dp" flat reshard_after_forward auto
-// SEARCHED: fsdp.group @"tail, head" {{.*}} part_of_root over @mesh "dp" flat reshard_after_forward auto
+// SEARCHED: fsdp.group @tok {{.*}} part_of "" over @mesh "dp" flat reshard_after_forward auto
+// SEARCHED: fsdp.group @"tail, head" {{.*}} part_of "" over @mesh "dp" flat reshard_after_forward auto
 
 // WORD: split_root is 'maybe', expected true or false
 

@@ -23,7 +23,7 @@ struct Options {
   std::string reduceDtype;
   int64_t microbatches = 0; // 0: the YAML file's
   std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward,
-      splitRoot;
+      splitRoot, splitBlocks;
   FusionChoice fusion = FusionChoice::Auto;
   std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   cost::CostOptions costs;

@@ -68,7 +68,8 @@ static void setSharding(const Options &options, PipelineOptions &pipeline) {
   pipeline.paramDtype = options.capture.getParamDtype();
   pipeline.reduceDtype = options.reduceDtype;
   pipeline.splitRoot = options.splitRoot;
-  pipeline.splitsRoot = getSchedule(options) != ScheduleChoice::Fsdp2;
+  pipeline.splitBlocks = options.splitBlocks;
+  pipeline.splitsGroups = getSchedule(options) != ScheduleChoice::Fsdp2;
 }
 
 /// Sets the options that only a training step has; an evaluation has FSDP2's order.

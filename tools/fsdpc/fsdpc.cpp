@@ -342,6 +342,11 @@ int main(int argc, char **argv) {
          "true: the root's parameters before, between and after the other groups form groups of "
          "their own; false: one root group, as in FSDP2 (true with --schedule auto or asap)")
       ->check(CLI::IsMember({"true", "false"}));
+  app.add_option(
+      "--split-blocks", options.splitBlocks,
+      "a number: groups of one module with at least twice as many parameters become parts of at "
+      "least so many; true: of 450,000,000; false: none is split (true with --schedule auto or "
+      "asap)");
   app.add_option("--microbatch-order", options.microbatchOrder,
                  "sequential: one microbatch after another; or 1f1b: the forwards and backwards of "
                  "--stages are interleaved (sequential)")

@@ -28,8 +28,9 @@ struct ParamGroup {
   /// all frozen parameters of a group, form separate groups of the same modules, one for each
   /// dtype.
   bool isFrozenPart = false;
-  /// In FSDP2 these parameters are in the root group (ShardingConfig::splitRoot).
-  bool isPartOfRoot = false;
+  /// In FSDP2 these parameters are in the group of this module (ShardingConfig::splitRoot,
+  /// splitBlocks); "" is the root.
+  std::optional<std::string> partOf = {};
   /// The user's options for this group or for all; `mesh` is always set. The number of ranks in
   /// `reshardAfterForward` is above 1 and below the size of the axis: other numbers are replaced by
   /// the word that FSDP2 takes them for.
@@ -56,6 +57,12 @@ struct ParamGroup {
 /// group of the outermost modules that hold no other parameters. Parameters of the root module
 /// itself, shared parameters, and parameters that are used outside of their module stay in the
 /// root.
+///
+/// If blocks are split, the modules of a group of one module with at least twice as many parameters
+/// as a part shall have are divided, in the model's order, into parts of about equal size. The
+/// first part stays in the group, and so does what cannot be a part: parameters of modules that
+/// are divided themselves, shared parameters, parameters that are used outside of their module, and
+/// those that nothing uses.
 ///
 /// Errors (ConfigErrors where a line of the file causes them) name pattern and module: a pattern
 /// without a match, a module that is given twice or after a module around it, a parameter in two

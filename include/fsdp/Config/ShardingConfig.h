@@ -195,6 +195,14 @@ struct RecomputeRule {
   ConfigPlace place;
 };
 
+/// How groups of one module are split.
+struct SplitBlocks {
+  /// The least number of parameters' elements of a part, of at least two; 0: nothing is split.
+  int64_t leastElements = 0;
+};
+/// What `split_blocks: true` means.
+inline constexpr SplitBlocks kSplitBlocks{450'000'000};
+
 struct ShardingConfig {
   std::string file; // empty: no file
   std::optional<MeshSpec> mesh; // default of groups; absent: one rank
@@ -207,6 +215,8 @@ struct ShardingConfig {
   /// Whether root parameters that are used in different parts of the step form separate groups;
   /// absent: false.
   std::optional<bool> splitRoot;
+  /// Whether groups of one module with many parameters are split; absent: they are not.
+  std::optional<SplitBlocks> splitBlocks;
   ConfigPlace rootPlace;
   MixedPrecision mixedPrecision;
   std::optional<double> gradientDivideFactor; // default of groups; absent: the number of all ranks
@@ -245,6 +255,7 @@ llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);
 llvm::Expected<MicrobatchOrder> parseMicrobatchOrder(llvm::StringRef text); // sequential, 1f1b
 llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, false
 llvm::Expected<bool> parseSplitRoot(llvm::StringRef text);            // true, false
+llvm::Expected<SplitBlocks> parseSplitBlocks(llvm::StringRef text);   // true, false, a number
 /// Diagnoses a number of microbatches that is out of range, and options about gradients between
 /// microbatches that have no effect, for all groups or for one.
 llvm::Error checkAccumulation(const ShardingConfig &config);

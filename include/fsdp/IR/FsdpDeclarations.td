@@ -195,9 +195,11 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     the root group is last. The order of `params`, frozen parameters last, determines each
     parameter's position in the group.
 
-    `part_of_root`: in FSDP2 these parameters are in the root group. They form a separate group
-    because the step uses them at another time than the root's other parameters (`split_root`);
-    `modules` contain them.
+    `part_of` names a module of another group ("" is the root), in which these parameters are in
+    FSDP2. They form a separate group because the step uses them at another time than that group's
+    other parameters (`split_root`), or because that group has so many (`split_blocks`); `modules`
+    contain them. What the backward recomputes, and which activations wait on the host, is decided
+    for a block with its parts: by the group of the block's module.
 
     Parameters are sharded over one axis of the group's mesh. In a mesh of two axes the shards are
     `replicated` along the first (FSDP2's HSDP).
@@ -278,7 +280,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$params,
                        StrArrayAttr:$modules,
-                       UnitAttr:$part_of_root,
+                       OptionalAttr<StrAttr>:$part_of,
                        FlatSymbolRefAttr:$mesh,
                        StrAttr:$axis,
                        OptionalAttr<StrAttr>:$replicate_axis,
@@ -307,7 +309,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<TypedArrayAttrBase<Fsdp_DecisionAttr, "decisions">>:$decisions,
                        OptionalAttr<Fsdp_PlacesAttr>:$places);
   let assemblyFormat = [{
-    $sym_name $params `of` $modules (`part_of_root` $part_of_root^)? `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
+    $sym_name $params `of` $modules (`part_of` $part_of^)? `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     (`shard_dims` $shard_dims^)?
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
     (`mixed_precision` $mixed_precision^)?
@@ -327,8 +329,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     /// True if the group serves the root module.
     bool isRoot();
 
-    /// True if the group is one of FSDP2's blocks: neither the root group nor a part of it.
-    bool isBlock() { return !isRoot() && !getPartOfRoot(); }
+    /// True if the group is one of FSDP2's blocks: neither the root group nor a part of another.
+    bool isBlock() { return !isRoot() && !getPartOf(); }
+    bool isPartOfRoot() { return getPartOf() == ""; }
+    bool isPartOfBlock() { return getPartOf() && !isPartOfRoot(); }
 
     /// True if the optimizer state lies on the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }

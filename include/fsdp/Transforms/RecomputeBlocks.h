@@ -13,8 +13,8 @@
 
 namespace fsdp {
 
-/// Operators that the backward recomputes together: those of a group's modules, or of a region
-/// (`fsdp.recompute_region`).
+/// Operators that the backward recomputes together: those of a group's modules, with the parts of
+/// the group, or of a region (`fsdp.recompute_region`).
 struct RecomputeBlock {
   RecomputePolicy policy = RecomputePolicy::None;
   /// The group whose backward they belong to; the number of groups if they belong to none.
@@ -42,6 +42,7 @@ public:
   /// The index of the block of a module's operators: that of the innermost group or region around
   /// the module, else the block of operators outside of all groups.
   unsigned find(mlir::StringAttr module);
+  /// By index of a group: its block, or for a part of a block a copy without operators.
   const RecomputeBlock &operator[](unsigned index) const { return blocks[index]; }
   bool hasRepeated() const {
     return llvm::any_of(blocks, [](const RecomputeBlock &block) { return block.isRepeated(); });
