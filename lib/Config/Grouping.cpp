@@ -47,7 +47,7 @@ private:
   llvm::Error checkHasNoLists(const ParamGroup &empty);
   /// Takes parts out of large groups of one module, with the group's options.
   void splitBlocks();
-  std::vector<ParamGroup> takeParts(ParamGroup &group);
+  std::vector<ParamGroup> takeParts(ParamGroup &group, int64_t mostParts);
   /// Takes groups out of the root's remaining parameters, with the root's options.
   void splitRoot(const ParamGroup &root);
   llvm::Error addRoot();
@@ -263,12 +263,12 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshS
   return choice;
 }
 
-std::vector<ParamGroup> Grouper::takeParts(ParamGroup &group) {
+std::vector<ParamGroup> Grouper::takeParts(ParamGroup &group, int64_t mostParts) {
   std::vector<ParamGroup> parts;
   if (group.modules.size() != 1 || group.options.mesh->axes.back().size == 1)
     return parts;
-  for (std::vector<std::string> &modules :
-       model.divide(group.modules.front(), group.params, config.splitBlocks->leastElements)) {
+  for (std::vector<std::string> &modules : model.divide(
+           group.modules.front(), group.params, config.splitBlocks->leastElements, mostParts)) {
     ParamGroup part = group;
     part.partOf = group.modules.front();
     part.modules = std::move(modules);
@@ -287,11 +287,14 @@ std::vector<ParamGroup> Grouper::takeParts(ParamGroup &group) {
 }
 
 void Grouper::splitBlocks() {
-  if (config.splitBlocks.value_or(SplitBlocks()).leastElements == 0)
+  const auto [leastElements, mostGroups] = config.splitBlocks.value_or(SplitBlocks());
+  if (leastElements == 0 || groups.empty())
     return;
+  const int64_t mostParts = mostGroups > 0 ? mostGroups / static_cast<int64_t>(groups.size())
+                                           : std::numeric_limits<int64_t>::max();
   std::vector<ParamGroup> divided;
   for (ParamGroup &group : groups) {
-    llvm::append_range(divided, takeParts(group));
+    llvm::append_range(divided, takeParts(group, mostParts));
     divided.push_back(std::move(group));
   }
   groups = std::move(divided);

@@ -103,8 +103,9 @@ bool ModuleParams::canHold(const Module &module, llvm::ArrayRef<unsigned> member
 
 std::vector<std::vector<std::string>> ModuleParams::divide(StringRef module,
                                                            llvm::ArrayRef<unsigned> members,
-                                                           int64_t leastElements) const {
-  const int64_t total = countElements(members), count = total / leastElements;
+                                                           int64_t leastElements,
+                                                           int64_t mostParts) const {
+  const int64_t total = countElements(members), count = std::min(total / leastElements, mostParts);
   if (count < 2)
     return {};
   const Module *outer = tree.lookup(module);

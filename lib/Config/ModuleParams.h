@@ -36,12 +36,13 @@ public:
   std::vector<std::string> findHolders(llvm::ArrayRef<unsigned> members) const;
 
   /// Divides `members`, parameters below `module`, into as many parts of about equal size as have
-  /// `leastElements` elements each, in the model's order. Returns the modules of each part but the
-  /// first, which also has what no module inside can hold: parameters of modules that are divided
-  /// themselves or are no members entirely, shared parameters, and parameters that operations
-  /// outside of the module, or none, use.
-  std::vector<std::vector<std::string>>
-  divide(llvm::StringRef module, llvm::ArrayRef<unsigned> members, int64_t leastElements) const;
+  /// `leastElements` elements each, but at most `mostParts`, in the model's order. Returns the
+  /// modules of each part but the first, which also has what no module inside can hold: parameters
+  /// of modules that are divided themselves or are no members entirely, shared parameters, and
+  /// parameters that operations outside of the module, or none, use.
+  std::vector<std::vector<std::string>> divide(llvm::StringRef module,
+                                               llvm::ArrayRef<unsigned> members,
+                                               int64_t leastElements, int64_t mostParts) const;
 
 private:
   int64_t countElements(llvm::ArrayRef<unsigned> members) const;

@@ -197,11 +197,14 @@ struct RecomputeRule {
 
 /// How groups of one module are split.
 struct SplitBlocks {
-  /// The least number of parameters' elements of a part, of at least two; 0: nothing is split.
+  /// The least number of parameters' elements of a part; 0: nothing is split.
   int64_t leastElements = 0;
+  /// The most groups that there may be afterwards, the root's left out; 0: any number.
+  int64_t mostGroups = 0;
 };
-/// What `split_blocks: true` means.
-inline constexpr SplitBlocks kSplitBlocks{450'000'000};
+/// What `split_blocks: true` means. With more groups a search takes long, and solves no linear
+/// program.
+inline constexpr SplitBlocks kSplitBlocks{450'000'000, 300};
 
 struct ShardingConfig {
   std::string file; // empty: no file
