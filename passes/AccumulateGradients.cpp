@@ -68,7 +68,7 @@ LogicalResult Repeater::collect() {
       continue;
     }
     auto input = dyn_cast<InputOp>(op);
-    if (isa<aten::ConstantOp, UpdateOp>(op) ||
+    if (isa<aten::ConstantOp, LossScaleOp, UpdateOp>(op) ||
         (input && !isa<RankedTensorType>(input.getResult().getType())))
       continue;
     if (auto write = dyn_cast<WriteOp>(op))
@@ -78,7 +78,7 @@ LogicalResult Repeater::collect() {
   // Shared operations move before the first microbatch.
   auto shared = llvm::filter_to_vector(
       llvm::map_range(block, [](Operation &op) { return &op; }),
-      [](Operation *op) { return isa<aten::ConstantOp, ReadOp, InputOp>(op); });
+      [](Operation *op) { return isa<aten::ConstantOp, ReadOp, InputOp, LossScaleOp>(op); });
   for (Operation *op : llvm::reverse(shared))
     op->moveBefore(&block, block.begin());
   return success();
@@ -94,26 +94,39 @@ CallOp Repeater::call(StringRef callee, ValueRange operands, ArrayRef<Attribute>
                         scope, /*rng=*/nullptr, /*offsets=*/nullptr);
 }
 
-/// Adds `loss / M` before the backward, as users write it; the gradient of the loss becomes 1 / M.
+static CallOp findUser(Value value, Phase phase, StringRef name) {
+  for (Operation *user : value.getUsers())
+    if (auto call = dyn_cast<CallOp>(user);
+        call && call.getPhase() == phase && call.getBaseName() == name)
+      return call;
+  return {};
+}
+
+/// Adds `loss / M` before the backward, as users write it; the gradient of the loss is divided by
+/// M.
 LogicalResult Repeater::divideLoss() {
   MLIRContext *context = builder.getContext();
   Value loss = terminator->getOperand(0);
-  CallOp seed;
-  for (Operation *user : loss.getUsers())
-    if (auto call = dyn_cast<CallOp>(user);
-        call && call.getPhase() == Phase::Backward && call.getBaseName() == "ones_like")
-      seed = call;
-  if (!seed)
+  // The forward's last value, which the backward begins with.
+  CallOp scaled = step.getLossScale() ? findUser(loss, Phase::Forward, "mul") : CallOp();
+  CallOp gradient = findUser(scaled ? scaled.getResult(0) : loss, Phase::Backward, "ones_like");
+  CallOp reader = scaled ? scaled : gradient;
+  if (scaled && gradient) {
+    gradient = findUser(gradient.getResult(0), Phase::Backward, "mul");
+    if (gradient && gradient.getResult(0).getType() != loss.getType())
+      gradient = findUser(gradient.getResult(0), Phase::Backward, "_to_copy");
+  }
+  if (!gradient)
     return terminator->emitError("the loss is not divided by the number of microbatches: the "
                                  "backward does not begin with ones of its shape ('ones_like'); "
                                  "use loss = sum (--microbatch-loss sum)");
   Attribute arguments[] = {aten::OperandAttr::get(context), builder.getI64IntegerAttr(count)};
-  builder.setInsertionPoint(seed);
+  builder.setInsertionPoint(reader);
   CallOp mean = call("div.Tensor", loss, arguments, Phase::Forward, 0);
-  seed->setOperand(0, mean.getResult(0));
-  builder.setInsertionPointAfter(seed);
-  CallOp scaled = call("div.Tensor", seed.getResult(0), arguments, Phase::Backward, 0);
-  seed.getResult(0).replaceAllUsesExcept(scaled.getResult(0), scaled);
+  reader->replaceUsesOfWith(loss, mean.getResult(0));
+  builder.setInsertionPointAfter(gradient);
+  CallOp divided = call("div.Tensor", gradient.getResult(0), arguments, Phase::Backward, 0);
+  gradient.getResult(0).replaceAllUsesExcept(divided.getResult(0), divided);
   terminator->setOperand(0, mean.getResult(0));
   return success();
 }

@@ -106,8 +106,11 @@ LogicalResult Inserter::prepare() {
   // Updates move up to their groups' reductions, so their inputs must be above those.
   for (auto call : body.getOps<CallOp>())
     lastMicrobatch = std::max(lastMicrobatch, call.getMicrobatch());
-  SmallVector<InputOp> inputs(body.getOps<InputOp>());
-  for (InputOp input : llvm::reverse(inputs))
+  SmallVector<Operation *> inputs;
+  for (Operation &op : body)
+    if (isa<InputOp, LossScaleOp>(op))
+      inputs.push_back(&op);
+  for (Operation *input : llvm::reverse(inputs))
     input->moveBefore(&body, body.begin());
   builder.setInsertionPointToStart(&body);
   if (!inputs.empty())

@@ -24,7 +24,8 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
       updates.
     - C5: inputs of a microbatch have different names, and random draws have different positions. The
       backward may repeat a draw of the forward at the same position to recompute its result
-      (`fsdp-recompute`): by the same operator on the same values.
+      (`fsdp-recompute`): by the same operator on the same values. A training step has one
+      `fsdp.loss_scale` if its optimizer has a `loss_scale`, else none; an evaluation has none.
     - C6: no operation of the forward uses a value of the backward.
     - C7: if groups are declared, they hold every parameter exactly once.
   }];
@@ -57,10 +58,10 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     - S6: optimizer state on the host is fetched once, with the wait before the group's update, and
       stored after the update, with a wait. Other state is not fetched.
     - S7: a parameter that is whole on each rank is read in the dtype of its declaration.
-    - S8: if the optimizer clips, all updates take a clip factor. It comes from the optimizer's kind of
+    - S8: if the optimizer clips or has a `loss_scale`, all updates take a clip factor. It comes from the optimizer's kind of
       norm, over the gradients of all updates, each once, and over the ranks of the shards (over all
-      ranks, if groups have different numbers of shards). If the optimizer does not clip, no update
-      takes a clip factor.
+      ranks, if groups have different numbers of shards). Otherwise no update takes a clip factor. The
+      step has an `fsdp.loss_scale` as in C5; if it has one, the factor and all updates take it.
     - S9: the step computes what was captured: loss, gradients and buffers, traced back to parameters,
       inputs and constants, have the digest that `fsdp-insert-collectives` wrote into the module
       (`fsdp.provenance`), and no operator mutates an argument. A module without that attribute is not

@@ -1,5 +1,6 @@
 //===- VerifyCaptured.cpp - Verifies a step of single-device training -----===//
 
+#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/StepStorage.h"
@@ -186,6 +187,10 @@ LogicalResult Checker::visit(UpdateOp update) {
   if (update.getClip())
     return update.emitError("C2: of a captured step has a clip factor; it clips by its optimizer's "
                             "'clip_grad_norm'");
+  if (update.getScale())
+    return update.emitError(
+        "C2: of a captured step takes a loss scale; it divides gradients by its "
+        "optimizer's 'loss_scale'");
   if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
     return failure();
   return takeOnce(updates, update.getTargetAttr().getAttr(), update,
@@ -234,7 +239,7 @@ LogicalResult Checker::checkForwardOnly(Operation &op) {
 }
 
 LogicalResult Checker::run() {
-  if (failed(checkSignature()))
+  if (failed(checkSignature()) || failed(checkLossScaleOp(step, "C5")))
     return failure();
   for (Operation &op : step.getBody()) {
     if (step.isEvaluation() && failed(checkForwardOnly(op)))

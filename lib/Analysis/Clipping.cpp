@@ -19,6 +19,7 @@ private:
   LogicalResult checkPart(ShardNormOp part);
   LogicalResult checkFactor(ClipFactorOp factor);
   LogicalResult checkUpdate(UpdateOp update);
+  LogicalResult checkScale(Operation *op, Value scale);
   /// Diagnoses `op`, with a note at `other` unless `other` is null.
   LogicalResult fail(Operation *op, const Twine &message, Operation *other, StringRef note) {
     InFlightDiagnostic diag = op->emitError("S8: ") << message;
@@ -102,30 +103,47 @@ LogicalResult Checker::checkFactor(ClipFactorOp factor) {
     part = start.getSource().getDefiningOp();
   }
   if (isa_and_nonnull<PartialNormOp>(part))
-    return success();
+    return checkScale(factor, factor.getScale());
   return fail(factor, "takes what is not the result of a " + PartialNormOp::getOperationName(),
               part, "made here");
 }
 
+/// Norm and updates divide gradients by the factor that the backward began with.
+LogicalResult Checker::checkScale(Operation *op, Value scale) {
+  LossScaleOp expected = step.getLossScale();
+  if (scale == (expected ? expected.getResult() : Value()))
+    return success();
+  return fail(op,
+              scale ? "divides gradients by a loss scale, but the loss is not scaled"
+                    : "does not divide gradients by the loss scale",
+              expected, "the loss scale is here");
+}
+
 LogicalResult Checker::checkUpdate(UpdateOp update) {
-  bool clips = step.optimizer && step.optimizer.getClipGradNorm();
+  bool clips = step.optimizer && step.optimizer.needsNorm();
   if (clips == bool(update.getClip())) {
     if (!clips || update.getClip().getDefiningOp<ClipFactorOp>())
-      return success();
+      return checkScale(update, update.getScale());
     return fail(update,
                 "the update of @" + update.getTarget() +
                     " takes its clip factor from elsewhere than a " +
                     ClipFactorOp::getOperationName(),
                 nullptr, "");
   }
-  return fail(update,
-              "the update of @" + update.getTarget() +
-                  (clips ? " takes no clip factor, but the optimizer clips"
-                         : " takes a clip factor, but the optimizer has no 'clip_grad_norm'"),
-              step.optimizer, "the optimizer is declared here");
+  return fail(
+      update,
+      "the update of @" + update.getTarget() +
+          (!clips ? " takes a clip factor, but the optimizer has no 'clip_grad_norm'"
+           : step.optimizer.getClipGradNorm()
+               ? " takes no clip factor, but the optimizer clips"
+               : " takes no clip factor, but the optimizer has a 'loss_scale', which leaves "
+                 "out updates by it"),
+      step.optimizer, "the optimizer is declared here");
 }
 
 LogicalResult Checker::run() {
+  if (failed(checkLossScaleOp(step, "S8")))
+    return failure();
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
     if (auto found = dyn_cast<PartialNormOp>(op))
@@ -140,6 +158,28 @@ LogicalResult Checker::run() {
       return failure();
   }
   return success();
+}
+
+LogicalResult fsdp::checkLossScaleOp(Step &step, StringRef label) {
+  LossScaleOp first;
+  for (auto scale : step.getBody().getOps<LossScaleOp>()) {
+    if (!first) {
+      first = scale;
+      continue;
+    }
+    InFlightDiagnostic diag = scale.emitError(label) << ": the loss is scaled twice";
+    diag.attachNote(first.getLoc()) << "the first time is here";
+    return diag;
+  }
+  const bool isExpected = step.optimizer && step.optimizer.getLossScale() && !step.isEvaluation();
+  if (isExpected == bool(first))
+    return success();
+  if (!first)
+    return step.optimizer.emitError(label) << ": has a 'loss_scale', but the step has no '"
+                                           << LossScaleOp::getOperationName() << "'";
+  return first.emitError(label) << ": scales the loss, but "
+                                << (step.isEvaluation() ? "an evaluation has no backward"
+                                                        : "the optimizer has no 'loss_scale'");
 }
 
 LogicalResult fsdp::checkClipping(Step &step) { return Checker(step).run(); }

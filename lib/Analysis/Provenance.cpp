@@ -277,6 +277,8 @@ void Tracer::visit(Operation &op) {
                                          .add(ofType(input.getResult().getType()))
                                          .get();
       })
+      .Case(
+          [&](LossScaleOp scale) { digests[scale.getResult()] = Ingredients("loss scale").get(); })
       .Case([&](AllGatherWaitOp wait) {
         GroupOp group =
             step.groups[step.groupByName.lookup(wait.getStart().getGroupAttr().getAttr())];

@@ -82,6 +82,11 @@ bool Step::isSharded() {
   return llvm::any_of(groups, [&](GroupOp group) { return getShards(group) > 1; });
 }
 
+LossScaleOp Step::getLossScale() {
+  auto scales = getBody().getOps<LossScaleOp>();
+  return scales.empty() ? LossScaleOp() : *scales.begin();
+}
+
 NormAxes Step::getNormAxes() {
   if (groups.empty())
     return {meshes.empty() ? MeshOp() : meshes.front(), {}, 1};

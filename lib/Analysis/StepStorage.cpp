@@ -199,6 +199,7 @@ std::string fsdp::describe(const Storage &storage) {
            << launch.getScope().getModule().getValue() << '"';
       })
       .Case([&](InputOp input) { os << "input \"" << input.getName() << '"'; })
+      .Case([&](LossScaleOp) { os << "the loss scale"; })
       .Case([&](ReadOp read) {
         os << (storage.group ? "parameter @" : "buffer @") << read.getSource();
       })

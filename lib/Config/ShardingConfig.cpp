@@ -175,7 +175,7 @@ template <> struct MappingTraits<OptimizerRule> {
     std::optional<std::vector<std::string>> parameters;
     io.mapOptional("parameters", parameters);
     io.mapOptional("max_dims", rule.maxDims);
-    std::vector<StringRef> ofAll = {"state_dtype"};
+    std::vector<StringRef> ofAll = {"state_dtype", "loss_scale"};
     for (const plan::OptimizerOption &option : plan::kOptimizerOptions)
       if (option.isOfGroups)
         mapOption(io, option, rule.options);
@@ -195,6 +195,18 @@ template <> struct MappingTraits<OptimizerRule> {
   }
 };
 
+template <> struct MappingTraits<LossScaling> {
+  static void mapping(IO &io, LossScaling &scaling) {
+    io.mapOptional("init", scaling.init);
+    io.mapOptional("growth_factor", scaling.growthFactor);
+    io.mapOptional("backoff_factor", scaling.backoffFactor);
+    io.mapOptional("growth_interval", scaling.growthInterval);
+    if (std::optional<WrongOption> wrong = findWrongScaling(scaling))
+      fail(io, (wrong->name == "loss_scale" ? StringRef("init") : wrong->name) + " of loss_scale " +
+                   wrong->problem);
+  }
+};
+
 template <> struct MappingTraits<OptimizerOverrides> {
   static void mapping(IO &io, OptimizerOverrides &optimizer) {
     optimizer.place = getPlace(io);
@@ -203,6 +215,7 @@ template <> struct MappingTraits<OptimizerOverrides> {
       mapOption(io, option, optimizer.options);
     io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
     io.mapOptional("clip_norm_type", optimizer.clipNormType);
+    io.mapOptional("loss_scale", optimizer.lossScaling);
     std::optional<ReadStateDtypes> stateDtype;
     io.mapOptional("state_dtype", stateDtype);
     if (stateDtype)

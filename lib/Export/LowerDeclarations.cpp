@@ -3,6 +3,7 @@
 #include "Lowering.h"
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/CostModel/OperatorWork.h"
+#include "fsdp/IR/OptimizerOptions.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -71,10 +72,13 @@ LogicalResult Lowering::lowerHeader() {
   header.optimizer = optimizers->getValues().front();
   llvm::append_range(builder.tables.optimizerGroups, optimizers->getValues().drop_front());
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  if (optimizer.getClipGradNorm() && !isEvaluation) {
-    header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
+  if (optimizer.needsNorm() && !isEvaluation)
     header.clip_norm_type = static_cast<uint32_t>(optimizer.getClipNormType());
-  }
+  if (optimizer.getClipGradNorm() && !isEvaluation)
+    header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
+  if (std::optional<LossScaling> scaling = readLossScaling(optimizer); scaling && !isEvaluation)
+    header.loss_scale = {scaling->init, scaling->growthFactor, scaling->backoffFactor,
+                         scaling->growthInterval};
 
   for (const GroupInfo &group : groups.getGroups())
     if (failed(lowerGroup(group)))

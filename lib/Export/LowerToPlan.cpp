@@ -61,6 +61,14 @@ LogicalResult Lowering::lower(InputOp input) {
   return success();
 }
 
+LogicalResult Lowering::lower(LossScaleOp scale) {
+  FailureOr<int64_t> offset = getOffset(scale, scale.getOffset());
+  if (failed(offset) || failed(define(scale.getResult(), *offset)))
+    return failure();
+  builder.tables.header.loss_scale_value = valueOf[scale.getResult()];
+  return success();
+}
+
 LogicalResult Lowering::lower(aten::ConstantOp constant) {
   FailureOr<int64_t> offset = getOffset(constant, constant.getOffset());
   if (failed(offset) || failed(define(constant.getResult(), *offset)))

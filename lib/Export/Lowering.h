@@ -59,6 +59,7 @@ private:
 
   // Operations of the step.
   llvm::LogicalResult lower(InputOp input);
+  llvm::LogicalResult lower(LossScaleOp scale);
   llvm::LogicalResult lower(aten::ConstantOp constant);
   llvm::LogicalResult lower(ReadOp read);
   llvm::LogicalResult lower(aten::CallOp call);

@@ -97,6 +97,10 @@ void Printer::printClipping() {
   if (plan.clip_grad_norm != 0)
     os << " clip_grad_norm " << plan.clip_grad_norm << " clip_norm_type "
        << norms[plan.clip_norm_type];
+  if (plan.loss_scale.init != 0)
+    os << " loss_scale " << plan.loss_scale.init << " growth_factor "
+       << plan.loss_scale.growth_factor << " backoff_factor " << plan.loss_scale.backoff_factor
+       << " growth_interval " << plan.loss_scale.growth_interval;
 }
 
 void Printer::printGroup(const fsdp_group &group) {
@@ -389,6 +393,11 @@ void Printer::printAll() {
   }
   for (const fsdp_group &group : ArrayRef(plan.groups, plan.num_groups))
     printGroup(group);
+  if (plan.loss_scale.init != 0) {
+    os << "loss scale ";
+    printValue(plan.loss_scale_value);
+    os << '\n';
+  }
   for (const fsdp_input &input : ArrayRef(plan.inputs, plan.num_inputs)) {
     os << "input ";
     printValue(input.value);

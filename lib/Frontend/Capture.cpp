@@ -93,8 +93,18 @@ static StepOutputs recordEvaluation(Model &model) {
   return outputs;
 }
 
+/// torch.amp.GradScaler does not unscale fp16 gradients, which lose what a scale keeps.
+static void checkScaledParameters(const std::vector<ModelTensor *> &trained) {
+  for (const ModelTensor *tensor : trained)
+    if (tensor->data.scalar_type() == at::kHalf)
+      throw CaptureError("parameter '" + tensor->name +
+                         "' is f16, but a scaled loss needs parameters of f32 or bf16, whose "
+                         "gradients are unscaled in their dtype: keep them in f32 and compute in "
+                         "f16 by param_dtype");
+}
+
 /// Runs forward and backward under the recorder.
-static StepOutputs recordStep(Model &model) {
+static StepOutputs recordStep(Model &model, bool scalesLoss) {
   Recorder &recorder = model.recorder;
   StepOutputs outputs;
   std::vector<at::Tensor> parameters;
@@ -104,11 +114,17 @@ static StepOutputs recordStep(Model &model) {
       parameters.push_back(tensor.wrapper);
       entries.push_back(&tensor);
     }
+  at::Tensor scale;
+  if (scalesLoss) {
+    checkScaledParameters(entries);
+    scale = model.addLossScale(outputs.lossScale);
+  }
   Recorder::Region region(recorder);
   at::Tensor loss = model.forward();
   checkLoss(loss, /*needsGradient=*/true);
-  recorder.beginBackward(loss);
-  auto gradients = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{},
+  at::Tensor scaled = scalesLoss ? loss.mul(scale) : loss; // as GradScaler.scale(loss)
+  recorder.beginBackward(scaled);
+  auto gradients = torch::autograd::grad({scaled}, parameters, /*grad_outputs=*/{},
                                          /*retain_graph=*/false, /*create_graph=*/false,
                                          /*allow_unused=*/true);
   outputs.loss = recorder.getValue(loss, "the loss");
@@ -179,12 +195,14 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     InPlaceStrides inPlaceStrides;
     Model model(recorder);
     loadModel(options, weights != nullptr, model);
-    OptimizerSpec optimizer = chooseOptimizer(asked, model.optimizer);
+    OptimizerSpec optimizer = chooseOptimizer(asked, model.optimizer, model.lossScaling);
     bool hasParameter = llvm::any_of(model.tensors, [](auto &t) { return t.isParameter; });
     if (!hasParameter)
       throw CaptureError("the model has no parameters");
     CapturedStep step;
-    StepOutputs outputs = options.isEvaluation ? recordEvaluation(model) : recordStep(model);
+    StepOutputs outputs = options.isEvaluation
+                              ? recordEvaluation(model)
+                              : recordStep(model, optimizer.lossScaling.has_value());
     if (!options.isFurther)
       makeLiterals(model, outputs);
     step.module = buildStep(model, outputs, optimizer, context);

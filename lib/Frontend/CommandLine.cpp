@@ -66,6 +66,37 @@ static void addOptimizerFlag(CLI::App &app, const plan::OptimizerOption &option,
         flag, [&options, name](double value) { options[name] = {value}; }, help);
 }
 
+static void addLossScaleFlags(CLI::App &app, std::optional<LossScaling> &scaling) {
+  auto add = [&](const std::string &flag, const std::string &help, auto LossScaling::*field) {
+    using Number = std::decay_t<decltype(std::declval<LossScaling>().*field)>;
+    return app.add_option_function<Number>(
+        flag,
+        [&scaling, field](const Number &value) {
+          if (!scaling)
+            scaling.emplace();
+          (*scaling).*field = value;
+        },
+        help);
+  };
+  const std::string scale = "--loss-scale";
+  add(scale,
+      "begin the backward with the loss times this number, which follows the gradients, as "
+      "torch.amp.GradScaler does: 65536 is its init_scale (no scaling)",
+      &LossScaling::init);
+  add(scale + "-growth-factor",
+      "growth_factor of GradScaler: multiplies the scale after steps without Inf or NaN (2)",
+      &LossScaling::growthFactor)
+      ->needs(scale);
+  add(scale + "-backoff-factor",
+      "backoff_factor of GradScaler: multiplies the scale after a step with Inf or NaN (0.5)",
+      &LossScaling::backoffFactor)
+      ->needs(scale);
+  add(scale + "-growth-interval",
+      "growth_interval of GradScaler: steps without Inf or NaN after which the scale grows (2000)",
+      &LossScaling::growthInterval)
+      ->needs(scale);
+}
+
 void CaptureFlags::addTo(CLI::App &app) {
   app.add_option("MODEL", model, "TorchScript file (torch.jit), or .pt2 (torch.export.save)")
       ->required();
@@ -102,6 +133,7 @@ void CaptureFlags::addTo(CLI::App &app) {
                  "norm for --clip-grad-norm, as norm_type of clip_grad_norm_: 1, 2 or inf (2)")
       ->check(CLI::IsMember({"1", "2", "inf"}))
       ->needs("--clip-grad-norm");
+  addLossScaleFlags(app, lossScaling);
   app.add_option(
          "--param-dtype", paramDtype,
          "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
@@ -169,6 +201,7 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
       return dtypes.takeError();
     options.optimizer.stateDtypes = std::move(*dtypes);
   }
+  options.optimizer.lossScaling = lossScaling;
   options.optimizer.clipGradNorm = clipGradNorm;
   options.optimizer.clipNormType = symbolizeNormType(clipNormType).value_or(NormType::Two);
   return options;

@@ -87,6 +87,8 @@ public:
         inputNames = text.value("inputs", std::map<std::string, std::string>());
         if (auto optimizer = text.find("optimizer"); optimizer != text.end())
           model.optimizer = parseOptimizer(*optimizer);
+        if (auto scaling = text.find("loss_scale"); scaling != text.end())
+          model.lossScaling = parseLossScaling(*scaling);
         for (const json &policy : text.value("mixed_precision", json::array())) {
           auto dtype = [&](const char *name) {
             auto found = policy.find(name);

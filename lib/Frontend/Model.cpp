@@ -131,6 +131,12 @@ at::Tensor Model::addInput(const InputSpec &spec) {
   return recorder.wrap(shape, ValueKind::Input, spec.name, /*requiresGrad=*/false);
 }
 
+at::Tensor Model::addLossScale(int &value) {
+  value = static_cast<int>(recorder.graph.values.size());
+  at::Tensor shape = at::empty({}, at::TensorOptions(at::kFloat).device(at::kMeta));
+  return recorder.wrap(shape, ValueKind::Input, "loss_scale", /*requiresGrad=*/false);
+}
+
 at::Tensor Model::castForForward(const at::Tensor &tensor) {
   if (!paramDtype || !tensor.is_floating_point() || tensor.scalar_type() == *paramDtype)
     return tensor;

@@ -61,6 +61,9 @@ public:
   /// Adds an input; inputs are added in the order of the forward's arguments.
   at::Tensor addInput(const InputSpec &spec);
 
+  /// Adds `fsdp.loss_scale`, whose value in the graph is `value`.
+  at::Tensor addLossScale(int &value);
+
   /// Casts to paramDtype if it is given: parameters, once each, and floating-point inputs. Called
   /// while the step is recorded; `tensor` is the result of addTensor() or addInput().
   at::Tensor castForForward(const at::Tensor &tensor);
@@ -76,6 +79,7 @@ public:
   bool hasWeights = false;                  // false: it was saved on meta
   std::optional<at::ScalarType> paramDtype; // of CaptureOptions
   std::optional<OptimizerSpec> optimizer;   // from the file
+  std::optional<LossScaling> lossScaling;   // from the file
   std::vector<ExportedPolicy> policies;     // from the file
   std::vector<std::string> notes;           // for CapturedStep
   /// Runs the forward; returns the loss.

@@ -43,7 +43,22 @@ OptimizerSpec fsdp::frontend::parseOptimizer(const json &text) {
   return spec;
 }
 
+LossScaling fsdp::frontend::parseLossScaling(const json &text) {
+  return {.init = text.at("init").get<double>(),
+          .growthFactor = text.at("growth_factor").get<double>(),
+          .backoffFactor = text.at("backoff_factor").get<double>(),
+          .growthInterval = text.at("growth_interval").get<int64_t>()};
+}
+
+static void checkScaling(const std::optional<LossScaling> &scaling) {
+  if (!scaling)
+    return;
+  if (std::optional<WrongOption> wrong = findWrongScaling(*scaling))
+    throw CaptureError("loss scale: " + wrong->name.str() + " " + wrong->problem);
+}
+
 void fsdp::frontend::checkOptimizer(const OptimizerSpec &spec) {
+  checkScaling(spec.lossScaling);
   if (!spec.kind)
     return;
   std::string kind = stringifyOptimizerKind(*spec.kind).str();
@@ -65,8 +80,11 @@ void fsdp::frontend::checkOptimizer(const OptimizerSpec &spec) {
 }
 
 OptimizerSpec fsdp::frontend::chooseOptimizer(const OptimizerSpec &asked,
-                                              const std::optional<OptimizerSpec> &ofFile) {
+                                              const std::optional<OptimizerSpec> &ofFile,
+                                              const std::optional<LossScaling> &scalingOfFile) {
   OptimizerSpec chosen = asked;
+  if (!chosen.lossScaling)
+    chosen.lossScaling = scalingOfFile;
   if (ofFile && asked.kind.value_or(*ofFile->kind) == *ofFile->kind) {
     chosen.kind = ofFile->kind;
     chosen.options.insert(ofFile->options.begin(), ofFile->options.end());

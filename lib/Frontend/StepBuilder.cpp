@@ -135,6 +135,8 @@ void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
                                           clipGradNorm, spec.clipNormType);
   if (*stateDtype)
     optimizer.setStateDtypeAttr(*stateDtype);
+  if (!outputs.isEvaluation) // an evaluation receives the optimizer of the training step
+    writeLossScaling(optimizer, spec.lossScaling);
   for (const OptimizerGroupSpec &group : spec.groups) {
     SmallVector<Attribute> members = llvm::map_to_vector(
         group.parameters, [&](const std::string &name) { return Attribute(getParam(name)); });
@@ -182,6 +184,9 @@ void StepBuilder::buildFunction() {
   for (int id : model.inputs)
     values[id] = InputOp::create(builder, getType(graph.values[id].tensor), graph.values[id].name,
                                  /*microbatch=*/0, IntegerAttr());
+  if (outputs.lossScale >= 0)
+    values[outputs.lossScale] = LossScaleOp::create(
+        builder, getType(graph.values[outputs.lossScale].tensor), IntegerAttr());
   mlir::Value step, lr;
   if (!outputs.isEvaluation) {
     step = InputOp::create(builder, builder.getI64Type(), "step", /*microbatch=*/0, IntegerAttr());
@@ -206,7 +211,8 @@ void StepBuilder::buildFunction() {
   for (const ModelTensor &tensor : model.tensors)
     if (tensor.isParameter && !tensor.isFrozen && !outputs.isEvaluation)
       UpdateOp::create(builder, getSymbol(tensor.name), /*gradient=*/mlir::Value(), step, lr,
-                       /*clip=*/mlir::Value(), /*state=*/mlir::Value());
+                       /*clip=*/mlir::Value(), /*scale=*/mlir::Value(),
+                       /*state=*/mlir::Value());
   func::ReturnOp::create(builder, getOperand(outputs.loss));
 }
 

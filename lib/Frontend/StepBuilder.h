@@ -11,6 +11,7 @@ namespace fsdp::frontend {
 struct StepOutputs {
   bool isEvaluation = false; // only the forward: no gradients, no updates
   int loss = -1;
+  int lossScale = -1;         // -1: the loss is not scaled
   std::vector<int> gradients; // one per parameter that is not frozen, in model order
   std::vector<std::pair<size_t, int>> writes; // (index of a buffer in Model::tensors, new value)
 };

@@ -79,6 +79,23 @@ static LogicalResult verifyStateDtype(OptimizerOp op) {
   return success();
 }
 
+static LogicalResult verifyLossScale(OptimizerOp op) {
+  std::optional<LossScaling> scaling = readLossScaling(op);
+  const std::pair<StringRef, Attribute> others[] = {
+      {"growth_factor", op.getGrowthFactorAttr()},
+      {"backoff_factor", op.getBackoffFactorAttr()},
+      {"growth_interval", op.getGrowthIntervalAttr()}};
+  for (auto [name, value] : others)
+    if (bool(value) != scaling.has_value())
+      return op.emitOpError("has ") << (value ? "" : "no ") << "'" << name << "' but "
+                                    << (value ? "no " : "a ") << "'loss_scale'";
+  if (!scaling)
+    return success();
+  if (std::optional<WrongOption> wrong = findWrongScaling(*scaling))
+    return op.emitOpError("'") << wrong->name << "' " << wrong->problem;
+  return success();
+}
+
 LogicalResult OptimizerOp::verify() {
   StringRef kind = stringifyOptimizerKind(getKind());
   OptimizerOptions options = readOptions(*this);
@@ -95,6 +112,8 @@ LogicalResult OptimizerOp::verify() {
     return emitOpError("has 'clip_norm_type' ")
            << stringifyNormType(getClipNormType()) << " but no 'clip_grad_norm' to clip to";
   if (failed(verifyStateDtype(*this)) || failed(verifyOptions(*this)))
+    return failure();
+  if (failed(verifyLossScale(*this)))
     return failure();
   return verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()), checkClipLimit);
 }
@@ -191,6 +210,10 @@ LogicalResult MeshOp::verify() {
 //===----------------------------------------------------------------------===//
 
 void InputOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), getName()); }
+
+void LossScaleOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "loss_scale");
+}
 
 /// The type that `type` should be for `param`: the parameter's, or with the narrower dtype of its
 /// group's gathers. ShardingChecks compares the dtype with the group's.

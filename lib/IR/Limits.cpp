@@ -84,6 +84,24 @@ std::optional<std::string> fsdp::checkUpToOne(double value) {
   return describe(value, "at least 0 and at most 1");
 }
 
+std::optional<std::string> fsdp::checkLossScale(double scale) {
+  if (std::isnormal(static_cast<float>(scale)) && scale > 0)
+    return std::nullopt;
+  return describe(scale, "a normal number above 0 (in fp32)");
+}
+
+std::optional<std::string> fsdp::checkGrowthFactor(double factor) {
+  if (std::isfinite(factor) && factor >= 1)
+    return std::nullopt;
+  return describe(factor, "a finite number, 1 or more");
+}
+
+std::optional<std::string> fsdp::checkBackoffFactor(double factor) {
+  if (factor > 0 && factor <= 1)
+    return std::nullopt;
+  return describe(factor, "more than 0 and at most 1");
+}
+
 std::optional<std::string> fsdp::checkClipLimit(double limit) {
   auto inFp32 = static_cast<float>(limit);
   if (inFp32 > 0 && std::isfinite(inFp32))

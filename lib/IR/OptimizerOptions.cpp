@@ -71,9 +71,44 @@ std::optional<std::string> fsdp::checkClipping(const OptimizerOptions &given, bo
   return "clips gradients by both 'clip_grad_norm' and 'clip_grad_value', expected one of them";
 }
 
+std::optional<WrongOption> fsdp::findWrongScaling(const LossScaling &scaling) {
+  if (std::optional<std::string> problem = checkLossScale(scaling.init))
+    return WrongOption{"loss_scale", *problem};
+  if (std::optional<std::string> problem = checkGrowthFactor(scaling.growthFactor))
+    return WrongOption{"growth_factor", *problem};
+  if (std::optional<std::string> problem = checkBackoffFactor(scaling.backoffFactor))
+    return WrongOption{"backoff_factor", *problem};
+  if (scaling.growthInterval < 1)
+    return WrongOption{"growth_interval", "is " + std::to_string(scaling.growthInterval) +
+                                              ", expected 1 step or more"};
+  return std::nullopt;
+}
+
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
+
+std::optional<LossScaling> fsdp::readLossScaling(OptimizerOp op) {
+  if (!op.getLossScale())
+    return std::nullopt;
+  LossScaling scaling{.init = op.getLossScale()->convertToDouble()};
+  if (op.getGrowthFactor())
+    scaling.growthFactor = op.getGrowthFactor()->convertToDouble();
+  if (op.getBackoffFactor())
+    scaling.backoffFactor = op.getBackoffFactor()->convertToDouble();
+  scaling.growthInterval = op.getGrowthInterval().value_or(scaling.growthInterval);
+  return scaling;
+}
+
+void fsdp::writeLossScaling(OptimizerOp op, const std::optional<LossScaling> &scaling) {
+  if (!scaling)
+    return;
+  Builder builder(op);
+  op.setLossScaleAttr(builder.getF64FloatAttr(scaling->init));
+  op.setGrowthFactorAttr(builder.getF64FloatAttr(scaling->growthFactor));
+  op.setBackoffFactorAttr(builder.getF64FloatAttr(scaling->backoffFactor));
+  op.setGrowthIntervalAttr(builder.getI64IntegerAttr(scaling->growthInterval));
+}
 
 OptimizerOptions fsdp::readOptions(Operation *op) {
   OptimizerOptions options;

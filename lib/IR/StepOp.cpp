@@ -48,6 +48,10 @@ Category InputOp::getMadeCategory(OpResult result) {
   return ofTensor(result, BufferCategory::Input);
 }
 
+StepRole LossScaleOp::getRole() { return StepRole::Begin; }
+bool LossScaleOp::isOfGroups() { return false; }
+Category LossScaleOp::getMadeCategory(OpResult) { return BufferCategory::Input; }
+
 StepRole ReadOp::getRole() { return StepRole::Free; }
 bool ReadOp::isOfGroups() { return false; }
 

@@ -29,6 +29,11 @@ public:
             if (isa<RankedTensorType>(input.getType()))
               set(input.getResult(), findTensor(inputs, "input", getInputName(input)));
           })
+          .Case([&](LossScaleOp scale) {
+            auto optimizers = op.getParentOfType<ModuleOp>().getOps<OptimizerOp>();
+            set(scale.getResult(),
+                makeLossScale(optimizers.empty() ? OptimizerOp() : *optimizers.begin()));
+          })
           .Case([&](ReadOp read) {
             set(read.getResult(), findTensor(state, "parameter or buffer", read.getSource()));
           })

@@ -12,6 +12,7 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 #include <torch/library.h>
 
@@ -29,6 +30,13 @@ TORCH_LIBRARY_IMPL(aten, CPU, library) {
                [](const at::Tensor &left, const at::Tensor &right, at::ScalarType out) {
                  return at::bmm(left.to(out), right.to(out));
                });
+}
+
+at::Tensor fsdp::interpreter::makeLossScale(OptimizerOp optimizer) {
+  std::optional<APFloat> scale = optimizer ? optimizer.getLossScale() : std::nullopt;
+  if (!scale)
+    throw std::runtime_error("the loss is scaled, but the optimizer has no 'loss_scale'");
+  return at::full({}, static_cast<float>(scale->convertToDouble()), at::kFloat);
 }
 
 std::string fsdp::interpreter::getInputName(InputOp input) {

@@ -19,6 +19,8 @@ namespace fsdp::interpreter {
 
 /// The name of an input: `tokens@1` in the second microbatch.
 std::string getInputName(InputOp input);
+/// The scale of the first step. Throws if the optimizer has none.
+at::Tensor makeLossScale(OptimizerOp optimizer);
 
 /// The tensor of this name; `what` describes it in the error.
 at::Tensor findTensor(const std::map<std::string, at::Tensor> &tensors, const char *what,

@@ -131,9 +131,11 @@ void RanksInterpreter::visit(UpdateOp update) {
   std::vector<HostPart> parts = group.getHostParts();
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     KeptShard &kept = rank.groups[group.index];
-    std::optional<float> clip;
+    GradientFactors factors;
+    if (update.getScale())
+      factors.inverseScale = getInverseScale(step.optimizer);
     if (update.getClip())
-      clip = get(index, update.getClip(), update).item<float>();
+      factors.clip = get(index, update.getClip(), update).item<float>();
     KeptShard fetched = kept; // with fetched copies in place of tensors on the host
     if (update.getState())
       for (auto [part, place] : llvm::zip_equal(parts, rank.states[update.getState()]))
@@ -154,7 +156,7 @@ void RanksInterpreter::visit(UpdateOp update) {
         at::Tensor parameters = take(fetched.parameters);
         SmallVector<at::Tensor> ofPiece = llvm::map_to_vector(fetched.states, take);
         updateFlat(optimizers.lookup(ParamOp(group.params[param]).getSymNameAttr()), /*step=*/1,
-                   parameters, take(gradients), ofPiece, clip);
+                   parameters, take(gradients), ofPiece, factors);
       }
     if (fetched.gatherCopy.defined())
       fetched.gatherCopy.copy_(fetched.parameters);

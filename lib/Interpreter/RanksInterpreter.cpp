@@ -105,6 +105,8 @@ void RanksInterpreter::placeConstantsAndInputs(const std::vector<NamedTensors> &
       if (isa<RankedTensorType>(input.getType()))
         place(input, input.getResult(), rank,
               findTensor(inputs[rank], "input", getInputName(input)));
+    for (auto scale : step.getBody().getOps<LossScaleOp>())
+      place(scale, scale.getResult(), rank, makeLossScale(step.optimizer));
   }
 }
 
@@ -278,13 +280,10 @@ void RanksInterpreter::visit(PartialNormOp norm) {
 }
 
 void RanksInterpreter::visit(ClipFactorOp op) {
-  std::optional<APFloat> maxNorm = step.optimizer.getClipGradNorm();
-  if (!maxNorm)
+  if (!step.optimizer.needsNorm())
     throw std::runtime_error("the optimizer does not clip, but there is a clip factor");
   for (auto [index, rank] : llvm::enumerate(ranks)) {
-    float factor = computeClipFactor(step.optimizer.getClipNormType(),
-                                     get(index, op.getTotal(), op).item<double>(),
-                                     static_cast<float>(maxNorm->convertToDouble()));
+    float factor = computeClipFactor(step.optimizer, get(index, op.getTotal(), op).item<double>());
     rank.values[op.getFactor()] = at::full({}, factor, at::kFloat);
     rank.result.clipFactor = factor;
   }

@@ -68,6 +68,7 @@ private:
   // Operations of a single rank.
   void visit(InputOp) {} // placed before the step
   void visit(aten::ConstantOp) {}
+  void visit(LossScaleOp) {}
   void visit(ReadOp read);
   void visit(aten::CallOp call);
   void visit(LaunchOp launch);

@@ -213,12 +213,16 @@ static void takeAverage(const fsdp_optimizer &values, int64_t step, const at::Te
 void fsdp::interpreter::updateFlat(const fsdp_optimizer &values, int64_t step,
                                    at::Tensor &parameters, at::Tensor gradients,
                                    MutableArrayRef<at::Tensor> states,
-                                   std::optional<float> clipFactor) {
+                                   const GradientFactors &factors) {
+  if (factors.leaveUpdateOut())
+    return;
   const bool isAveraged = values.ema_decay != 0; // the average is the last state
   MutableArrayRef<at::Tensor> own = states.drop_back(isAveraged);
   gradients = gradients.to(parameters.scalar_type());
-  if (clipFactor)
-    gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
+  if (factors.inverseScale)
+    gradients = gradients.mul(at::native::wrapped_scalar_tensor(double(*factors.inverseScale)));
+  if (factors.clip)
+    gradients = gradients.mul(at::full({}, *factors.clip, gradients.options()));
   if (values.clip_grad_value != 0) {
     at::Tensor limit = at::scalar_tensor(values.clip_grad_value, at::kDouble).to(gradients.dtype());
     gradients = gradients.clamp(-limit, limit);
@@ -257,9 +261,23 @@ at::Tensor fsdp::interpreter::joinNormParts(NormType type, const at::Tensor &a,
   return type == NormType::Infinity ? at::maximum(a, b) : at::add(a, b);
 }
 
-float fsdp::interpreter::computeClipFactor(NormType type, double total, float maxNorm) {
-  const auto norm = static_cast<float>(type == NormType::Two ? std::sqrt(total) : total);
-  const float factor = 1 / (norm + 1e-6f) * maxNorm;
+std::optional<float> fsdp::interpreter::getInverseScale(OptimizerOp optimizer) {
+  std::optional<APFloat> scale = optimizer.getLossScale();
+  if (!scale)
+    return std::nullopt;
+  return static_cast<float>(1 / static_cast<double>(static_cast<float>(scale->convertToDouble())));
+}
+
+float fsdp::interpreter::computeClipFactor(OptimizerOp optimizer, double total) {
+  std::optional<float> inverseScale = getInverseScale(optimizer);
+  if (inverseScale && !std::isfinite(total))
+    return std::numeric_limits<float>::quiet_NaN();
+  std::optional<APFloat> maxNorm = optimizer.getClipGradNorm();
+  if (!maxNorm)
+    return 1;
+  const double root = optimizer.getClipNormType() == NormType::Two ? std::sqrt(total) : total;
+  const auto norm = static_cast<float>(root * inverseScale.value_or(1));
+  const float factor = 1 / (norm + 1e-6f) * static_cast<float>(maxNorm->convertToDouble());
   return factor > 1 ? 1 : factor; // NaN is kept
 }
 
@@ -279,6 +297,7 @@ void fsdp::interpreter::updateWhole(ModuleOp module, const std::string &name, at
     states.push_back(at::zeros_like(
         flat, flat.options().dtype(own ? convertElementType(own.getValue()) : flat.scalar_type())));
   }
-  updateFlat(values, /*step=*/1, flat, gradient.reshape({-1}), states, clipFactor);
+  updateFlat(values, /*step=*/1, flat, gradient.reshape({-1}), states,
+             {getInverseScale(optimizer), clipFactor});
   parameter = flat.view(parameter.sizes());
 }

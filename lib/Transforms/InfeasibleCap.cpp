@@ -47,7 +47,9 @@ static std::string nameItem(const LiveRange &range) {
   case BufferCategory::Constant:
     return category + " of the model";
   case BufferCategory::Input:
-    return category + " '" + cast<InputOp>(range.owner).getName().str() + "'";
+    if (auto input = dyn_cast<InputOp>(range.owner))
+      return category + " '" + input.getName().str() + "'";
+    return "the loss scale";
   case BufferCategory::Activation:
     return llvm::TypeSwitch<Operation *, std::string>(range.owner)
         .Case<aten::CallOp, LaunchOp>(

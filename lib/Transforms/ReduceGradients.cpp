@@ -135,17 +135,22 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
     sum.shard = callHook(group, sum.shard);
   }
   reduced.push_back({group, sum.shard});
-  if (!step.optimizer || !step.optimizer.getClipGradNorm())
+  if (!step.optimizer || !step.optimizer.needsNorm())
     update(group, sum.shard, /*clip=*/{});
+}
+
+Value GradientReductions::getLossScale() {
+  LossScaleOp scale = step.getLossScale();
+  return scale ? scale.getResult() : Value();
 }
 
 void GradientReductions::update(GroupOp group, Value gradient, Value clip) {
   UpdateOp::create(builder, group.getLoc(), FlatSymbolRefAttr::get(group.getSymNameAttr()),
-                   gradient, number, rate, clip, /*state=*/Value());
+                   gradient, number, rate, clip, getLossScale(), /*state=*/Value());
 }
 
 void GradientReductions::finish() {
-  if (!step.optimizer || !step.optimizer.getClipGradNorm() || reduced.empty())
+  if (!step.optimizer || !step.optimizer.needsNorm() || reduced.empty())
     return;
   Location loc = step.optimizer.getLoc();
   auto type = RankedTensorType::get({}, builder.getF64Type());
@@ -154,7 +159,7 @@ void GradientReductions::finish() {
   Value norm = PartialNormOp::create(builder, loc, type, normType, gradients, /*offset=*/nullptr);
   if (NormAxes over = step.getNormAxes(); over.ranks > 1)
     norm = allReduce(norm, type, over.axes, {getNormReduceOp(normType)}, loc);
-  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), norm);
+  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), norm, getLossScale());
   for (auto [group, gradient] : reduced)
     update(group, gradient, clip);
 }

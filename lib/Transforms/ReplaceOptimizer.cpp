@@ -56,8 +56,10 @@ OptimizerOp Replacement::replace(OptimizerOp old, OptimizerKind kind) {
   FloatAttr clipGradNorm = old.getClipGradNormAttr();
   if (chosen.clipGradNorm)
     clipGradNorm = builder.getF64FloatAttr(*chosen.clipGradNorm);
-  return createOptimizer(builder, old.getLoc(), kind, options, clipGradNorm,
-                         chosen.clipNormType.value_or(old.getClipNormType()));
+  OptimizerOp replaced = createOptimizer(builder, old.getLoc(), kind, options, clipGradNorm,
+                                         chosen.clipNormType.value_or(old.getClipNormType()));
+  writeLossScaling(replaced, chosen.lossScaling ? chosen.lossScaling : readLossScaling(old));
+  return replaced;
 }
 
 /// Keeps the dtypes of remaining states for which the file has none.
@@ -135,6 +137,9 @@ llvm::Error Replacement::run() {
   if (chosen.clipNormType && !chosen.clipGradNorm && !old.getClipGradNorm())
     return fail(chosen.place, "clip_norm_type is " + stringifyNormType(*chosen.clipNormType) +
                                   ", but there is no clip_grad_norm, here or in the captured step");
+  if (chosen.lossScaling && !old.getLossScale())
+    return fail(chosen.place, "the file has a loss_scale, but the step was captured without one: "
+                              "capture it with --loss-scale");
   OptimizerOp replaced = replace(old, kind);
   if (llvm::Error error = replaceStateDtype(replaced, old))
     return error;

@@ -137,11 +137,11 @@ static bool isBetter(const FoundSchedule &found, const FoundSchedule &other) {
   return found.jittered->percentile95Ns < other.jittered->percentile95Ns;
 }
 
-/// With clipping, updates are at the end whatever placement is requested.
-static bool clipsGradients(ModuleOp module) {
-  return llvm::any_of(module.getOps<OptimizerOp>(), [](OptimizerOp optimizer) {
-    return optimizer.getClipGradNorm().has_value();
-  });
+/// Where updates need the norm of all gradients, they are at the end whatever placement is
+/// requested.
+static bool needsNorm(ModuleOp module) {
+  return llvm::any_of(module.getOps<OptimizerOp>(),
+                      [](OptimizerOp optimizer) { return optimizer.needsNorm(); });
 }
 
 /// Bytes that the search must leave free at each operation: `holeBytes` for holes between buffers,
@@ -205,7 +205,7 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
     if (roomBytes == 0)
       boundOf[static_cast<size_t>(placement)] = boundNs;
     candidates.push_back({std::move(*step), placement, boundNs, std::move(operations)});
-    if (clipsGradients(attempt))
+    if (needsNorm(attempt))
       break;
   }
   // Interleaved updates keep the fewest shards live, and read gradients that were just reduced.

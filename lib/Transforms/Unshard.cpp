@@ -74,7 +74,7 @@ void Unsharder::replace(UpdateOp update) {
   for (ParamOp param : step.getTrained(lookup(update.getTargetAttr())))
     UpdateOp::create(builder, update.getLoc(), FlatSymbolRefAttr::get(param.getSymNameAttr()),
                      /*gradient=*/Value(), update.getStep(), update.getLr(), /*clip=*/Value(),
-                     /*state=*/Value());
+                     /*scale=*/Value(), /*state=*/Value());
 }
 
 void Unsharder::run() {

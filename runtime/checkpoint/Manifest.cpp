@@ -64,6 +64,9 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["clip_norm_type"] = manifest.clipNormType;
   if (manifest.clipGradValue != 0)
     json["clip_grad_value"] = manifest.clipGradValue;
+  if (manifest.lossScale != 0)
+    json["loss_scale"] = {{"scale", manifest.lossScale},
+                          {"growth_tracker", manifest.growthTracker}};
   if (manifest.stopOutliers != 0 || manifest.skipOutliers != 0)
     json["guard"] = {{"stop_outliers", manifest.stopOutliers},
                      {"skip_outliers", manifest.skipOutliers},
@@ -195,6 +198,13 @@ static Status parseSplit(const ordered_json &json, Manifest &manifest) {
   });
 }
 
+static Status parseLossScale(const ordered_json &json, Manifest &manifest) {
+  return parseObject(json, "loss_scale", [&](Reader &reader) {
+    reader.read("scale", manifest.lossScale);
+    reader.readWhole("growth_tracker", manifest.growthTracker);
+  });
+}
+
 static Status parseGuard(const ordered_json &json, Manifest &manifest) {
   return parseObject(json, "guard", [&](Reader &reader) {
     reader.read("stop_outliers", manifest.stopOutliers);
@@ -249,6 +259,8 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   if (Status status = parseShapes(json, manifest.shapes); !status.ok())
     return status;
   if (Status status = parseSplit(json, manifest); !status.ok())
+    return status;
+  if (Status status = parseLossScale(json, manifest); !status.ok())
     return status;
   if (Status status = parseGuard(json, manifest); !status.ok())
     return status;

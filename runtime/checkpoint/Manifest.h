@@ -57,6 +57,11 @@ struct Manifest {
   std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped by norm
   double clipGradValue = 0; // 0: elements of gradients are not clipped
 
+  // The loss scale of the next step, and the steps in a row whose gradients were finite; 0: the run
+  // does not scale its loss.
+  double lossScale = 0;
+  int64_t growthTracker = 0;
+
   // Values of --stop-outliers and --skip-outliers; 0: the flag is not given.
   double stopOutliers = 0, skipOutliers = 0;
   // Losses and gradient norms that these flags compare the next step with, the oldest first.

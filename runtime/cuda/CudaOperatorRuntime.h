@@ -50,8 +50,9 @@ public:
   Status partialNorm(fsdp_norm_type type, double *part) override {
     return updates->partialNorm(type, part);
   }
-  Status clip(fsdp_norm_type type, const double *total, float maxNorm) override {
-    return updates->clip(type, total, maxNorm);
+  Status clip(fsdp_norm_type type, const double *total, float maxNorm,
+              const float *lossScale) override {
+    return updates->clip(type, total, maxNorm, lossScale);
   }
   Status update(size_t index) override { return updates->run(index); }
   Status end(double *part) override { return updates->end(part); }

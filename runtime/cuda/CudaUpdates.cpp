@@ -141,18 +141,24 @@ Status CudaUpdates::partialNorm(fsdp_norm_type type, double *part) {
   return end(part);
 }
 
-Status CudaUpdates::clip(fsdp_norm_type type, const double *total, float maxNorm) {
-  if (!factor) {
+Status CudaUpdates::clip(fsdp_norm_type type, const double *total, float maxNorm,
+                         const float *lossScale) {
+  if (!factors) {
     // Allocated in the first step, so that a graph has its address.
-    Result<std::unique_ptr<Memory>> made = device.allocate(sizeof(float));
+    Result<std::unique_ptr<Memory>> made = device.allocate(2 * sizeof(float));
     if (!made.ok())
       return made.status();
-    factor = std::move(*made);
-    for (Update &update : updates)
-      update.kernel.clipFactor = reinterpret_cast<const float *>(factor->data());
+    factors = std::move(*made);
   }
-  return launch(ClipFactorArguments{total, maxNorm, reinterpret_cast<float *>(factor->data()),
-                                    /*norm=*/nullptr, type},
+  auto *clipFactor = reinterpret_cast<float *>(factors->data());
+  float *inverseScale = lossScale ? clipFactor + 1 : nullptr;
+  for (Update &update : updates) {
+    update.kernel.clipFactor = clipFactor;
+    update.kernel.inverseScale = inverseScale;
+    update.average.clipFactor = lossScale ? clipFactor : nullptr;
+  }
+  return launch(ClipFactorArguments{total, maxNorm, clipFactor, /*norm=*/nullptr, type, lossScale,
+                                    inverseScale},
                 "clipFactor");
 }
 

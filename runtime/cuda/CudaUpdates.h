@@ -37,7 +37,7 @@ public:
   /// As the functions of OperatorRuntime with these names.
   Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes);
   Status partialNorm(fsdp_norm_type type, double *part);
-  Status clip(fsdp_norm_type type, const double *total, float maxNorm);
+  Status clip(fsdp_norm_type type, const double *total, float maxNorm, const float *lossScale);
   Status run(size_t index);
   /// Writes nothing if there are no updates.
   Status end(double *part);
@@ -61,7 +61,8 @@ private:
   std::vector<ShardBuffers> frozen;
   int64_t partials = 0;
   std::unique_ptr<Memory> parts;  // the partial norms
-  std::unique_ptr<Memory> factor; // the clip factor, a float; null: no step has clipped
+  /// The clip factor and the inverse of the loss scale, floats; null: no step has clipped.
+  std::unique_ptr<Memory> factors;
   fsdp_norm_type normType = FSDP_NORM_2;
   bool isNormTaken = false; // the partial norms are those of the current step
 };

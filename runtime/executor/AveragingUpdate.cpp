@@ -36,8 +36,8 @@ public:
         buffers.push_back({makeWide(), makeWide()});
   }
 
-  double run(int64_t step, double learningRate, const float *clipFactor) override {
-    const double squares = update->run(step, learningRate, clipFactor);
+  double run(int64_t step, double learningRate, const GradientFactors &factors) override {
+    const double squares = update->run(step, learningRate, factors);
     at::parallel_for(0, static_cast<int64_t>(chunks.size()), 1, [&](int64_t begin, int64_t end) {
       at::AutoDispatchBelowADInplaceOrView belowAutograd; // of this thread
       for (int64_t i = begin; i < end; ++i)

@@ -5,6 +5,8 @@
 #include "executor/ScratchMemory.h"
 #include "plan/NormType.h"
 
+#include <cmath>
+
 using namespace fsdp::rt;
 
 std::unique_ptr<OperatorRuntime> fsdp::rt::makeOperatorRuntime(Device &device) {
@@ -41,7 +43,8 @@ Status CpuOperatorRuntime::writeGathered() {
 
 Status CpuOperatorRuntime::begin() {
   normPart = 0;
-  factor.reset();
+  factors = {};
+  isNormTaken = updatesNothing = false;
   shardNorms.assign(updates.size(), std::nullopt); // allocates only in the first step
   return {};
 }
@@ -58,18 +61,29 @@ Status CpuOperatorRuntime::partialNorm(fsdp_norm_type type, double *part) {
       normPart = joinNormParts(type, normPart,
                                shardNorms[i] ? *shardNorms[i] : updates[i]->partialNorm(type));
   *part = normPart;
+  isNormTaken = true;
   return {};
 }
 
-Status CpuOperatorRuntime::clip(fsdp_norm_type type, const double *total, float maxNorm) {
-  factor = clipFactor(type, *total, maxNorm);
+Status CpuOperatorRuntime::clip(fsdp_norm_type type, const double *total, float maxNorm,
+                                const float *lossScale) {
+  if (lossScale) {
+    factors.inverseScale = inverseOfScale(*lossScale);
+    updatesNothing = !std::isfinite(*total);
+  }
+  if (maxNorm != 0)
+    factors.clip = clipFactor(type, *total, maxNorm, factors.inverseScale.value_or(1));
   return {};
 }
 
 Status CpuOperatorRuntime::update(size_t index) {
-  double own = updates[index]->run(inputs.update(), inputs.learningRateOf(optimizerOf[index]),
-                                   factor ? &*factor : nullptr);
-  if (!factor && countsInNorm[index])
+  if (updatesNothing) {
+    updates[index]->writeGathered(); // a store to the host reads it
+    return {};
+  }
+  double own =
+      updates[index]->run(inputs.update(), inputs.learningRateOf(optimizerOf[index]), factors);
+  if (!isNormTaken && countsInNorm[index])
     normPart += own;
   return {};
 }

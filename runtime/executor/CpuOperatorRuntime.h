@@ -40,7 +40,9 @@ public:
   }
   Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) override;
   Status partialNorm(fsdp_norm_type type, double *part) override;
-  Status clip(fsdp_norm_type type, const double *total, float maxNorm) override;
+  Status clip(fsdp_norm_type type, const double *total, float maxNorm,
+              const float *lossScale) override;
+  void leaveOutUpdates() override { updatesNothing = true; }
   Status update(size_t index) override;
   Status end(double *part) override;
 
@@ -53,8 +55,10 @@ private:
   std::vector<std::optional<double>> shardNorms; // likewise, if computed ahead
   std::vector<ShardBuffers> frozen;
   CpuLaunches launches;
-  double normPart = 0;         // of the step so far
-  std::optional<float> factor; // set if the step clips; `normPart` is then that of all gradients
+  double normPart = 0;      // of the step so far; if isNormTaken, of all gradients
+  bool isNormTaken = false; // before the updates
+  bool updatesNothing = false;
+  GradientFactors factors; // of the step
   std::optional<RandomDraw> draw;
 };
 

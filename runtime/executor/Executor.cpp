@@ -6,6 +6,7 @@
 #include "executor/InputStaging.h"
 #include "executor/StepGraph.h"
 #include "executor/StepProgram.h"
+#include "plan/ValidateClipping.h"
 #include "watch/PlanLanes.h"
 
 #include <c10/util/BFloat16.h>
@@ -62,6 +63,7 @@ public:
 
 private:
   Status prepareInputs();
+  void writeLossScale(double scale);
   /// Issues the step's entries, or launches the graph of them.
   Status issue(bool byEntry);
   /// Issues what a graph holds: the begin of a step, `entries`, and the end.
@@ -104,13 +106,15 @@ private:
 //===----------------------------------------------------------------------===//
 
 Status PlanExecutor::prepareInputs() {
-  if (runtime->isHost() || view.inputs().empty())
+  if (runtime->isHost() || (view.inputs().empty() && !view.scalesLoss()))
     return {};
   std::vector<Staging::Part> parts;
   for (const fsdp_input &input : view.inputs()) {
     const fsdp_value &value = view.values()[input.value];
     parts.push_back({arena + value.offset, static_cast<size_t>(view.spanBytes(value))});
   }
+  if (view.scalesLoss()) // behind all inputs
+    parts.push_back({reinterpret_cast<std::byte *>(program->lossScale()), sizeof(float)});
   Result<std::unique_ptr<InputStaging>> made =
       InputStaging::create(device, std::move(parts), options.lossLag + 1);
   if (made.ok())
@@ -134,8 +138,6 @@ Status PlanExecutor::prepare() {
   if (!made.ok())
     return made.status();
   readback = std::move(*made);
-  if (Status status = prepareInputs(); !status.ok())
-    return status;
   hostCopies.emplace(view, device, *compute, arena, options.hostArena, options.pinHostArena);
   if (Status status = hostCopies->prepare(); !status.ok())
     return status;
@@ -145,6 +147,8 @@ Status PlanExecutor::prepare() {
       view, *runtime, *compute, *lanes, *hostCopies, arena, communicator.rank(),
       ClipLimits{options.clipGradNorm.value_or(view.tables().clip_grad_norm),
                  options.clipGradValue.value_or(view.tables().optimizer.clip_grad_value)});
+  if (Status status = prepareInputs(); !status.ok())
+    return status;
   if (Status status = prepareQuestions(); !status.ok())
     return status;
   if (options.collectsFailures)
@@ -173,9 +177,10 @@ Status PlanExecutor::prepareQuestions() {
     program->findNonFinite();
   if (!options.allowsUpdates)
     return {};
-  if (!view.clipsGradients())
-    return Status::error("updates are left out of steps that clip: others begin before the "
-                         "gradients' norm is known");
+  if (!view.takesNorm())
+    return Status::error(
+        "updates are left out of steps that clip or scale their loss: others begin "
+        "before the gradients' norm is known");
   program->askBeforeUpdates([this](double partialNorm) {
     const fsdp_value &loss = view.values()[view.tables().loss_value];
     return options.allowsUpdates({current, lossAt(arena + loss.offset), partialNorm});
@@ -187,6 +192,15 @@ PlanExecutor::~PlanExecutor() {
   // Steps in flight must end before their memory is freed.
   if (compute && !outstanding.empty())
     (void)compute->synchronize();
+}
+
+void PlanExecutor::writeLossScale(double scale) {
+  if (!view.scalesLoss())
+    return;
+  const auto value = static_cast<float>(scale);
+  std::byte *place = inputs ? inputs->host(static_cast<unsigned>(view.inputs().size()))
+                            : reinterpret_cast<std::byte *>(program->lossScale());
+  std::memcpy(place, &value, sizeof(value));
 }
 
 std::span<std::byte> PlanExecutor::input(unsigned index) {
@@ -305,7 +319,10 @@ Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
     return Status::error(std::to_string(next.groupLearningRates.size()) +
                          " learning rates of the " + std::to_string(view.optimizerGroups().size()) +
                          " groups of the optimizer");
+  if (view.scalesLoss() && !isLossScale(next.lossScale))
+    return Status::error("a loss scale of " + std::to_string(next.lossScale));
   auto begin = std::chrono::steady_clock::now();
+  writeLossScale(next.lossScale);
   Status status = inputs ? inputs->enqueue(*compute) : Status();
   current = next.step;
   if (status.ok()) {

@@ -37,6 +37,7 @@ struct StepInputs {
   /// The number of earlier steps without an update, which the optimizer does not count.
   int64_t skipped = 0;
   double learningRate = 0;
+  double lossScale = 0; // of a plan that scales its loss
   uint64_t seed = 0; // of the run; with step, rank and a draw's position it determines a draw
   /// By optimizer group of the plan. Parameters of no group have `learningRate`; if this is empty,
   /// all have. Valid until the step has been issued.
@@ -57,8 +58,9 @@ struct StepInputs {
 struct StepResults {
   int64_t step = 0;       // StepInputs::step of the step
   double loss = 0;        // of this rank
-  double partialNorm = 0; // of this rank's shards of the reduced gradients, before clipping: its
-                          // part of PlanView::normType(), see plan/NormType.h
+  double partialNorm = 0; // of this rank's shards of the reduced gradients, before clipping and
+                          // still multiplied by the loss scale: its part of PlanView::normType(),
+                          // see plan/NormType.h
   bool nonFinite = false; // with findNonFinite: loss, gradients or updated parameters of this rank
                           // are not finite
 };
@@ -105,9 +107,10 @@ struct ExecutorOptions {
   /// Steps that may be in flight on the device when step() returns. 0: step() waits for its own
   /// step.
   unsigned lossLag = 0;
-  /// For a plan that clips, if hostSeesSteps(): called with the step's results when the gradients'
-  /// norm is known, before the step's first update. If it returns false, the step updates nothing.
-  /// All ranks must return the same. Its error is the step's error.
+  /// For a plan that takes the norm before its updates, if hostSeesSteps(): called with the step's
+  /// results when the gradients' norm is known, before the step's first update. If it returns
+  /// false, the step updates nothing. All ranks must return the same. Its error is the step's
+  /// error.
   std::function<Result<bool>(const StepResults &)> allowsUpdates = {};
   /// If hostSeesSteps(): checks for NaN and Inf after every entry, which is slow.
   bool findNonFinite = false;

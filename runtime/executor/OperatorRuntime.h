@@ -82,8 +82,13 @@ public:
   /// memory, without gradients that do not count (ShardBuffers).
   virtual Status partialNorm(fsdp_norm_type type, double *part) = 0;
   /// Makes the following updates of the step multiply their gradients by clipFactor(type, *total,
-  /// maxNorm), see OptimizerUpdate.h. `total` is in device memory.
-  virtual Status clip(fsdp_norm_type type, const double *total, float maxNorm) = 0;
+  /// maxNorm), see OptimizerUpdate.h; with a maxNorm of 0, by 1. `total` is in device memory, and
+  /// so is `lossScale`. If that is not null, gradients and norm are multiplied by its inverse
+  /// before, and the updates do nothing if the total is not finite.
+  virtual Status clip(fsdp_norm_type type, const double *total, float maxNorm,
+                      const float *lossScale) = 0;
+  /// If isHost(): makes the following updates of the step do nothing.
+  virtual void leaveOutUpdates() {}
   virtual Status update(size_t index) = 0;
   /// Writes the part of all updates' gradients, before clipping, in the norm to `part`, in device
   /// memory: the norm of partialNorm(), or norm 2 in a step without it.

@@ -43,7 +43,7 @@ public:
       if (shard.state[i])
         state[i] = {shard.state[i], shard.stateDtype[i]};
     for (Values *values : {&parameters, &gradients, &state[0], &state[1], &state[2]})
-      if (values->dtype != FSDP_F32 || (values == &gradients && clipsValues()))
+      if (values->dtype != FSDP_F32 || values == &gradients)
         values->buffer = numBuffers++;
     wide.resize(at::get_num_threads() * numBuffers * kChunkElements);
   }
@@ -62,8 +62,7 @@ public:
 
 protected:
   /// The factor of the gradients.
-  float scaleOf(const float *clipFactor) const {
-    const float factor = clipFactor ? *clipFactor : 1;
+  float withSign(float factor) const {
     return optimizer.options & FSDP_MAXIMIZE ? -factor : factor;
   }
 
@@ -122,19 +121,27 @@ protected:
 
   /// Calls update(chunk, gradients, scale) for every chunk, with the gradients' factor, and returns
   /// the sum of the squares of the gradients, which update() returns.
-  template <typename Update> double updateChunks(const float *clipFactor, Update update) {
-    // torch clips gradients in the parameters' dtype, by a factor of that dtype.
-    const bool isClippedNarrow = clipFactor && parameters.dtype != FSDP_F32;
-    const float scale = scaleOf(isClippedNarrow ? nullptr : clipFactor);
+  template <typename Update> double updateChunks(const GradientFactors &factors, Update update) {
+    // torch multiplies gradients in the parameters' dtype, by a clip factor of that dtype.
+    const bool isNarrow = parameters.dtype != FSDP_F32;
+    const bool isClippedNarrow = factors.clip && isNarrow;
+    const float scale = withSign(isClippedNarrow ? 1 : factors.clip.value_or(1));
     return forChunks([&](int64_t first, int64_t count) {
       Chunk chunk = load(first, count);
       double squares = 0;
-      if (isClippedNarrow || clipsValues()) {
-        float *own = widened(gradients, first, count);
-        squares = fusedKernels().squareSum(own, count);
+      if (isClippedNarrow || factors.inverseScale || clipsValues()) {
+        const float *read = widened(gradients, first, count);
+        squares = fusedKernels().squareSum(read, count);
+        float *own = bufferOf(gradients);
+        if (factors.inverseScale)
+          multiply(read, own, count, *factors.inverseScale, isNarrow);
+        else if (own != read)
+          std::copy_n(read, count, own);
         if (isClippedNarrow)
-          clip(own, count, *clipFactor);
-        update(chunk, clipsValues() ? clippedValues(own, count) : own, scale);
+          multiply(own, own, count, rounded(*factors.clip), isNarrow);
+        if (clipsValues())
+          clipValues(own, count);
+        update(chunk, own, scale);
       } else {
         squares = update(chunk, gradientsOf(first, count), scale);
       }
@@ -162,30 +169,36 @@ protected:
   OptimizerSteps steps;
 
 private:
-  /// Multiplies gradients in the parameters' dtype, and rounds them to it.
-  void clip(float *values, int64_t count, float factor) const {
-    std::array<std::byte, sizeof(float)> narrowFactor;
-    narrow(&factor, narrowFactor.data(), parameters.dtype, 1);
-    widen(narrowFactor.data(), parameters.dtype, &factor, 1);
+  /// `value` rounded to the parameters' dtype.
+  float rounded(float value) const {
+    std::array<std::byte, sizeof(float)> narrowed;
+    narrow(&value, narrowed.data(), parameters.dtype, 1);
+    widen(narrowed.data(), parameters.dtype, &value, 1);
+    return value;
+  }
+
+  /// Multiplies gradients and, if `isNarrow`, rounds the products to the parameters' dtype.
+  void multiply(const float *values, float *products, int64_t count, float factor,
+                bool isNarrow) const {
+    for (int64_t i = 0; i < count; ++i)
+      products[i] = values[i] * factor;
+    if (!isNarrow)
+      return;
     std::array<std::byte, 64 * sizeof(float)> part;
     for (int64_t i = 0; i < count; i += 64) {
       const auto length = static_cast<size_t>(std::min<int64_t>(64, count - i));
-      for (size_t k = 0; k < length; ++k)
-        values[i + static_cast<int64_t>(k)] *= factor;
-      narrow(values + i, part.data(), parameters.dtype, length);
-      widen(part.data(), parameters.dtype, values + i, length);
+      narrow(products + i, part.data(), parameters.dtype, length);
+      widen(part.data(), parameters.dtype, products + i, length);
     }
   }
 
   bool clipsValues() const { return optimizer.clip_grad_value != 0; }
-  /// The gradients with each element clipped, in the calling thread's buffer. A NaN stays a NaN.
-  const float *clippedValues(const float *values, int64_t count) {
-    float *clipped = bufferOf(gradients);
+  /// Clips each element. A NaN stays a NaN.
+  void clipValues(float *values, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
       const float value = values[i];
-      clipped[i] = value < -clipValue ? -clipValue : value > clipValue ? clipValue : value;
+      values[i] = value < -clipValue ? -clipValue : value > clipValue ? clipValue : value;
     }
-    return clipped;
   }
 
   Values parameters, gradients, state[FSDP_MAX_STATES];
@@ -199,10 +212,10 @@ class FusedSgd final : public FusedUpdate {
 public:
   using FusedUpdate::FusedUpdate;
 
-  double run(int64_t step, double learningRate, const float *clipFactor) override {
+  double run(int64_t step, double learningRate, const GradientFactors &factors) override {
     const SgdScalars scalars = steps.at(step, learningRate).sgd;
     const FusedKernels &kernels = fusedKernels();
-    return updateChunks(clipFactor, [&](Chunk &chunk, const float *gradients, float scale) {
+    return updateChunks(factors, [&](Chunk &chunk, const float *gradients, float scale) {
       return kernels.sgd(chunk.parameters, gradients, chunk.state[0], chunk.count, scalars, scale);
     });
   }
@@ -220,10 +233,10 @@ public:
     }
   }
 
-  double run(int64_t step, double learningRate, const float *clipFactor) override {
+  double run(int64_t step, double learningRate, const GradientFactors &factors) override {
     const AdamScalars scalars = steps.at(step, learningRate).adam;
     const FusedKernels &kernels = fusedKernels();
-    return updateChunks(clipFactor, [&](Chunk &chunk, const float *gradients, float scale) {
+    return updateChunks(factors, [&](Chunk &chunk, const float *gradients, float scale) {
       auto [moment1, moment2, largest] = chunk.state;
       Root &root = roots.at(at::get_thread_num());
       if (!largest && isVectorAdamExact() && chunk.count % kVectorElements == 0)
@@ -267,8 +280,8 @@ public:
         gathered(at::from_blob(shard.gathered, {shard.elements},
                                static_cast<at::ScalarType>(shard.gatheredDtype))) {}
 
-  double run(int64_t step, double learningRate, const float *clipFactor) override {
-    double squares = update->run(step, learningRate, clipFactor);
+  double run(int64_t step, double learningRate, const GradientFactors &factors) override {
+    double squares = update->run(step, learningRate, factors);
     writeGathered();
     return squares;
   }
@@ -291,8 +304,8 @@ bool fsdp::rt::hasOwnStateDtype(const ShardBuffers &shard) {
   return false;
 }
 
-float fsdp::rt::clipFactor(fsdp_norm_type type, double total, float maxNorm) {
-  const auto norm = static_cast<float>(normOfPart(type, total));
+float fsdp::rt::clipFactor(fsdp_norm_type type, double total, float maxNorm, float inverseScale) {
+  const auto norm = static_cast<float>(normOfPart(type, total) * inverseScale);
   const float factor = 1 / (norm + 1e-6f) * maxNorm;
   return factor > 1 ? 1 : factor; // unlike std::min, keeps a NaN
 }

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace fsdp::rt {
@@ -56,13 +57,24 @@ struct ShardBuffers {
 /// True if a state has another dtype than the parameters.
 bool hasOwnStateDtype(const ShardBuffers &shard);
 
+/// What an update multiplies gradients by, in the parameters' dtype, one after the other;
+/// absent: 1.
+struct GradientFactors {
+  std::optional<float> clip = {}, inverseScale = {};
+};
+
+/// 1 / a loss scale, as torch.amp.GradScaler computes it.
+inline float inverseOfScale(float scale) {
+  return static_cast<float>(1 / static_cast<double>(scale));
+}
+
 /// Updates one shard, step after step.
 class ShardUpdate {
 public:
   virtual ~ShardUpdate() = default;
-  /// Applies update number `step` (from 1) with the gradients times `*clipFactor` (null: 1), in the
-  /// gradients' dtype. Returns the sum of the squares of the gradients before any clipping.
-  virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
+  /// Applies update number `step` (from 1) with the gradients times these factors. Returns the sum
+  /// of the squares of the gradients without any.
+  virtual double run(int64_t step, double learningRate, const GradientFactors &factors) = 0;
   /// The part of the gradients in a norm (plan/NormType.h); for norm 2 it equals run()'s result.
   double partialNorm(fsdp_norm_type type) { return partialNormOf(type, 0); }
   /// The same for gradients that are `shiftBytes` after the address from which run() reads them.
@@ -75,7 +87,8 @@ public:
 /// torch.nn.utils.clip_grad_norm_ computes it in fp32, as a reciprocal times maxNorm. A NaN stays a
 /// NaN. torch's norm is the fp32 norm of the tensors' fp32 norms: norm inf is the same, the other
 /// norms differ by that rounding.
-float clipFactor(fsdp_norm_type type, double total, float maxNorm);
+/// `inverseScale`: multiplies the norm before.
+float clipFactor(fsdp_norm_type type, double total, float maxNorm, float inverseScale = 1);
 
 /// The value to which each element of gradients of `dtype` is clipped, rounded as torch.clamp
 /// rounds it (torch.nn.utils.clip_grad_value_), for an optimizer that clips so. May round to 0.

@@ -18,6 +18,12 @@ StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream 
       placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
 
+float *StepProgram::lossScale() const {
+  if (!view.scalesLoss())
+    return nullptr;
+  return reinterpret_cast<float *>(arena + view.values()[view.tables().loss_scale_value].offset);
+}
+
 void StepProgram::runCopy(Copy &copy) {
   if (copy.source.defined())
     copy.destination.copy_(copy.source);
@@ -83,16 +89,15 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_CLIP_FACTOR: {
     Status status =
         runtime.clip(view.normType(), reinterpret_cast<const double *>(arena + entry.source),
-                     static_cast<float>(limits.norm));
+                     static_cast<float>(limits.norm), lossScale());
     if (!status.ok() || !allowsUpdates)
       return status;
     Result<bool> allowed = allowsUpdates(partialNorm);
-    updatesAllowed = allowed.ok() && *allowed;
+    if (!allowed.ok() || !*allowed)
+      runtime.leaveOutUpdates();
     return allowed.status();
   }
   case FSDP_UPDATE:
-    if (!updatesAllowed)
-      return {};
     for (auto [segment, end] = updates[instruction.index]; segment < end; ++segment)
       if (Status status = runtime.update(segment); !status.ok())
         return status;

@@ -41,6 +41,9 @@ public:
   /// Null unless findNonFinite() was called.
   const NonFiniteFinder *nonFiniteFinder() const { return finder ? &*finder : nullptr; }
 
+  /// The step's loss scale in the arena; null if the plan has none.
+  float *lossScale() const;
+
   /// To be called before the first step: ExecutorOptions::collectsFailures.
   void collectFailures() { collectsFailures = true; }
   /// Executor::operatorFailures().
@@ -147,7 +150,6 @@ private:
   std::atomic<uint32_t> current{0};                  // running entry, for messages
   std::function<Result<bool>(double)> allowsUpdates; // null: every step updates
   double partialNorm = 0;                            // this rank's, for allowsUpdates
-  bool updatesAllowed = true;                        // in this step
   std::optional<NonFiniteFinder> finder;
   bool collectsFailures = false;
   std::vector<std::string> failures; // of the first step

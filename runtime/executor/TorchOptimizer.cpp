@@ -34,7 +34,7 @@ namespace {
 class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);
-  double run(int64_t step, double learningRate, const float *clipFactor) override;
+  double run(int64_t step, double learningRate, const GradientFactors &factors) override;
   double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) override;
 
 private:
@@ -55,7 +55,7 @@ private:
   struct Step {
     double number, learningRate;
     double product = 0; // nadam's
-    bool isClipped = false;
+    bool isScaled = false, isClipped = false;
   };
 
   Chunk makeBuffers(const ShardBuffers &shard) const;
@@ -82,6 +82,7 @@ private:
   std::vector<Chunk> buffers;    // by thread
   std::vector<double> normParts; // by chunk
   at::Tensor factor;             // a number of the parameters' dtype
+  at::Tensor inverseScale;       // a number that does not promote dtypes
   fsdp::plan::NadamProduct product;
 };
 } // namespace
@@ -139,6 +140,7 @@ TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &sh
     buffers.push_back(makeBuffers(shard));
   normParts.resize(chunks.size());
   factor = at::empty({}, at::TensorOptions().dtype(static_cast<at::ScalarType>(shard.dtype)));
+  inverseScale = at::native::wrapped_scalar_tensor(1.0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -164,6 +166,8 @@ TorchUpdate::Chunk TorchUpdate::load(const Stored &stored, const Chunk &buffers,
   at::Tensor clipped = buffer(buffers.ofParameters);
   at::Tensor gradients =
       in(stored.parameters.scalar_type(), stored.gradients, buffers.ofParameters);
+  if (step.isScaled)
+    gradients = at::mul_out(clipped, gradients, inverseScale);
   if (step.isClipped)
     gradients = at::mul_out(clipped, gradients, factor);
   if (optimizer.clip_grad_value != 0)
@@ -225,18 +229,19 @@ double TorchUpdate::partialNormOf(fsdp_norm_type type, int64_t shiftBytes) {
   return part;
 }
 
-double TorchUpdate::run(int64_t step, double learningRate, const float *clipFactor) {
-  if (clipFactor) {
-    factor.copy_(at::for_blob(const_cast<float *>(clipFactor), {})
-                     .options(factor.options().dtype(at::kFloat))
-                     .make_tensor());
+double TorchUpdate::run(int64_t step, double learningRate, const GradientFactors &factors) {
+  if (factors.clip)
+    factor.fill_(*factors.clip);
+  if (factors.inverseScale)
+    inverseScale.fill_(*factors.inverseScale);
+  if (factors.clip || factors.inverseScale)
     for (Chunk &buffer : buffers)
       if (!buffer.ofParameters.defined())
         buffer.ofParameters = makeBuffer(kChunkElements, factor.scalar_type());
-  }
   Step own{.number = static_cast<double>(step),
            .learningRate = learningRate,
-           .isClipped = clipFactor != nullptr};
+           .isScaled = factors.inverseScale.has_value(),
+           .isClipped = factors.clip.has_value()};
   if (optimizer.kind == FSDP_NADAM)
     own.product = product.at(optimizer, step);
   const auto count = static_cast<int64_t>(chunks.size());

@@ -295,6 +295,13 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
          (view.clipsGradients() ? format(", gradients clipped to norm %g (norm_type %s)",
                                          plan.clip_grad_norm, normTypeName(plan.clip_norm_type))
                                 : "") +
+         (view.scalesLoss()
+              ? format(
+                    ", loss scale %g (growth_factor %g, backoff_factor %g, growth_interval %lld)",
+                    plan.loss_scale.init, plan.loss_scale.growth_factor,
+                    plan.loss_scale.backoff_factor,
+                    static_cast<long long>(plan.loss_scale.growth_interval))
+              : "") +
          "\n" + optimizerGroupsText(view) + tensorsText(view) + groupsText(view) +
          collectivesText(view) + memoryText(view) + entriesText(view) + otherStepsText(plan);
 }

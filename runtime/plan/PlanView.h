@@ -166,11 +166,16 @@ public:
   bool isEvaluation() const { return plan.step_kind == FSDP_EVALUATION; }
   /// True if the gradients' norm is clipped before the updates.
   bool clipsGradients() const { return plan.clip_grad_norm != 0; }
+  /// True if the backward begins with the loss times a scale.
+  bool scalesLoss() const { return plan.loss_scale.init != 0; }
+  /// True if the gradients' norm is known before the updates: to clip by it, or to see whether it
+  /// is finite.
+  bool takesNorm() const { return clipsGradients() || scalesLoss(); }
   /// True if updates clip each element of the gradients.
   bool clipsValues() const { return plan.optimizer.clip_grad_value != 0; }
-  /// The norm of the gradients that runs report: the clipped one, else norm 2.
+  /// The norm of the gradients that runs report: that of FSDP_PARTIAL_NORM, else norm 2.
   fsdp_norm_type normType() const {
-    return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
+    return takesNorm() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
   }
   /// The number of optimizer states with one element per parameter element: at most
   /// FSDP_MAX_KEPT_STATES; 0 for an evaluation.

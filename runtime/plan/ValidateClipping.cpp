@@ -12,6 +12,10 @@ bool fsdp::rt::isClipLimit(double limit) {
   return single > 0 && std::isfinite(single);
 }
 
+bool fsdp::rt::isLossScale(double scale) {
+  return scale > 0 && std::isnormal(static_cast<float>(scale));
+}
+
 namespace {
 /// The stages of clipping, in the order in which they must come.
 enum class Stage { Nothing, Part, Reduction, Total, Factor };
@@ -23,19 +27,48 @@ static std::string shown(Stage stage) {
   return names[static_cast<unsigned>(stage)];
 }
 
+static Status validateLossScale(const PlanView &view) {
+  const fsdp_plan &plan = view.tables();
+  const fsdp_loss_scale &scale = plan.loss_scale;
+  if (!view.scalesLoss()) {
+    if (scale.growth_factor == 0 && scale.backoff_factor == 0 && scale.growth_interval == 0 &&
+        plan.loss_scale_value == 0)
+      return {};
+    return Status::error("has options of a loss scale, but none to begin with");
+  }
+  if (view.isEvaluation())
+    return Status::error("an evaluation scales its loss by " + std::to_string(scale.init));
+  if (!isLossScale(scale.init) || !(scale.growth_factor >= 1) ||
+      !std::isfinite(scale.growth_factor) || !(scale.backoff_factor > 0) ||
+      scale.backoff_factor > 1 || scale.growth_interval < 1)
+    return Status::error("scales its loss by " + std::to_string(scale.init) + ", growing by " +
+                         std::to_string(scale.growth_factor) + " after " +
+                         std::to_string(scale.growth_interval) + " steps and shrinking by " +
+                         std::to_string(scale.backoff_factor));
+  if (plan.loss_scale_value >= plan.num_values)
+    return Status::error("the loss scale is value " + std::to_string(plan.loss_scale_value) +
+                         " of " + std::to_string(plan.num_values));
+  const fsdp_value &value = plan.values[plan.loss_scale_value];
+  if (value.dtype != FSDP_F32 || value.num_dims != 0 || value.offset < 0)
+    return Status::error("the loss scale " + view.describeValue(value) + " is no f32 number");
+  return {};
+}
+
 Status fsdp::rt::validateClipping(const PlanView &view) {
   const fsdp_plan &plan = view.tables();
-  bool clips = view.clipsGradients();
+  if (Status status = validateLossScale(view); !status.ok())
+    return status;
+  const bool clips = view.takesNorm();
   double norm = plan.clip_grad_norm;
-  if (clips && !isClipLimit(norm))
+  if (view.clipsGradients() && !isClipLimit(norm))
     return Status::error("clips gradients to norm " + std::to_string(norm));
   if (clips != (normTypeName(plan.clip_norm_type) != nullptr))
     return Status::error("clips gradients to norm " + std::to_string(norm) + " of type " +
                          std::to_string(plan.clip_norm_type));
   const double value = plan.optimizer.clip_grad_value;
-  if (view.clipsValues() && (clips || !isClipLimit(value)))
+  if (view.clipsValues() && (view.clipsGradients() || !isClipLimit(value)))
     return Status::error("clips gradients to values of " + std::to_string(value) +
-                         (clips ? " and by their norm" : ""));
+                         (view.clipsGradients() ? " and by their norm" : ""));
   bool isSharded = view.normRanks() > 1;
   Stage stage = Stage::Nothing;
   uint32_t handle = 0;
@@ -45,7 +78,7 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
     auto what = [&] { return "entry " + std::to_string(i) + ": " + view.describeEntry(entry); };
     auto follow = [&](Stage expected, Stage next) {
       if (!clips)
-        return Status::error(what() + " in a plan that does not clip");
+        return Status::error(what() + " in a plan that neither clips nor scales its loss");
       if (stage != expected)
         return Status::error(what() + " behind " + shown(stage) + ", expected behind " +
                              shown(expected));

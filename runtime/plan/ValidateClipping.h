@@ -7,11 +7,14 @@
 
 namespace fsdp::rt {
 
-/// Checks clipping: a plan that clips computes the gradients' norm once, over all ranks of the
-/// shards, makes one clip factor from it, and updates after that; a plan that does not clip has
-/// none of these entries. Part of validatePlan(), which has checked kinds, groups and handles
-/// before.
+/// Checks clipping and the loss scale: a plan that clips or scales its loss computes the gradients'
+/// norm once, over all ranks of the shards, makes one clip factor from it, and updates after that;
+/// other plans have none of these entries. Part of validatePlan(), which has checked kinds, groups
+/// and handles before.
 Status validateClipping(const PlanView &plan);
+
+/// True for a number that losses can be scaled by: above 0 and normal in fp32.
+bool isLossScale(double scale);
 
 /// True for a norm, or a value of each element, that gradients can be clipped to: above 0 and
 /// finite in fp32.

@@ -134,6 +134,8 @@ Status Comparison::checkOptimizer() const {
     return differs("options of the optimizer");
   if (plan.clip_grad_norm != other.clip_grad_norm || plan.clip_norm_type != other.clip_norm_type)
     return differs("gradients clipped to norm " + std::to_string(plan.clip_grad_norm));
+  if (std::memcmp(&plan.loss_scale, &other.loss_scale, sizeof(plan.loss_scale)) != 0)
+    return differs("a loss scale of " + std::to_string(plan.loss_scale.init));
   if (plan.host_arena_bytes != other.host_arena_bytes)
     return differs("an arena of " + std::to_string(plan.host_arena_bytes) + " bytes on the host");
   for (uint32_t i = 0; i < plan.num_groups; ++i)

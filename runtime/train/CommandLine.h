@@ -37,6 +37,7 @@ private:
   Status checkClipping();
   Status checkEvaluation();
   Status checkLearningRate();
+  Status checkLag();
   Status checkGuards();
   /// An error if one of the flags is given with a value that is not finite or is negative.
   Status checkNotNegative(std::initializer_list<const char *> flags);

@@ -273,6 +273,17 @@ Status CommandLine::checkLearningRate() {
   return {};
 }
 
+/// The next step's scale depends on this step's gradients.
+Status CommandLine::checkLag() {
+  if (!plan.scalesLoss())
+    return {};
+  if (options.lossLag.value_or(0) != 0)
+    return Status::error(typed("--loss-lag") + ": this binary scales its loss, so that each step "
+                                               "waits for the gradients of the one before");
+  options.lossLag = 0;
+  return {};
+}
+
 Status CommandLine::checkGuards() {
   if (Status status = checkNotNegative({"--stop-outliers", "--skip-outliers"}); !status.ok())
     return status;
@@ -283,17 +294,21 @@ Status CommandLine::checkGuards() {
     return Status::error("--find-nan and " + typed("--skip-outliers") +
                          ": a step with NaN or Inf either ends the run or is left out");
   if (options.skipOutliers != 0) {
-    if (!plan.clipsGradients())
-      return Status::error(
-          typed("--skip-outliers") +
-          ": this binary is compiled without clipping by norm, so that updates begin "
-          "before the gradients' norm is known; compile the step with "
-          "--clip-grad-norm (a norm of 1e30 changes nothing)");
+    if (!plan.takesNorm())
+      return Status::error(typed("--skip-outliers") +
+                           ": this binary is compiled without clipping by norm or a loss scale, so "
+                           "that updates begin "
+                           "before the gradients' norm is known; compile the step with "
+                           "--clip-grad-norm (a norm of 1e30 changes nothing)");
     if (!options.hostSeesSteps())
       return Status::error(typed("--skip-outliers") +
                            " is for --device cpu without --loss-lag: the host looks at each step "
                            "before its updates");
   }
+  if (options.findNan && plan.scalesLoss())
+    return Status::error(
+        "--find-nan: this binary scales its loss, so that Inf and NaN in gradients "
+        "only lower the scale");
   if (options.findNan && !options.hostSeesSteps())
     return Status::error("--find-nan is for --device cpu without --loss-lag: the host looks at "
                          "what each operator computes");
@@ -339,6 +354,8 @@ Status CommandLine::check() {
   if (Status status = checkClipping(); !status.ok())
     return status;
   if (Status status = checkEvaluation(); !status.ok())
+    return status;
+  if (Status status = checkLag(); !status.ok())
     return status;
   if (Status status = checkGuards(); !status.ok())
     return status;

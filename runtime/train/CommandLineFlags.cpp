@@ -179,7 +179,8 @@ void CommandLine::addOptimizationFlags() {
   group.value(
       "--skip-outliers", options.skipOutliers, "Z",
       "After a step as in --stop-outliers go on, but without its update: parameters and optimizer "
-      "state stay as they were. The step has to be compiled with clipping by norm. 0: never. "
+      "state stay as they were. The step has to be compiled with clipping by norm or a loss scale. "
+      "0: never. "
       "Default: 0");
   group.flag("--find-nan", options.findNan,
              "Check the results of each operator, which is slow: a step whose loss, gradients or "

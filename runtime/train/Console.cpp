@@ -129,9 +129,11 @@ void Console::step(const StepRecord &record, bool last) {
   lastLine = now;
   int width = static_cast<int>(std::to_string(figures.steps).size());
   char text[256];
-  std::snprintf(text, sizeof(text), "step %*lld/%lld  loss %.4f  grad norm %.4g  lr %.3g  %s",
+  const std::string scale =
+      record.lossScale != 0 ? "  loss scale " + shortestNumber(record.lossScale) : "";
+  std::snprintf(text, sizeof(text), "step %*lld/%lld  loss %.4f  grad norm %.4g  lr %.3g%s  %s",
                 width, static_cast<long long>(record.step), static_cast<long long>(figures.steps),
-                record.loss, record.gradientNorm, record.learningRate,
+                record.loss, record.gradientNorm, record.learningRate, scale.c_str(),
                 rate(record.samplesPerSecond).c_str());
   if (bar.available() && !last)
     return bar.draw(static_cast<double>(record.step) / static_cast<double>(figures.steps), text);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 using namespace fsdp::rt;
 
@@ -147,12 +148,15 @@ Status EventFile::write(int64_t step, std::span<const Figure> figures) {
 }
 
 Status EventFile::write(const StepRecord &record) {
-  const Figure figures[] = {{"loss", record.loss},
-                            {"grad_norm", record.gradientNorm},
-                            {"lr", record.learningRate},
-                            {"samples_per_s", record.samplesPerSecond},
-                            {"tokens_per_s", record.tokensPerSecond()}};
-  return write(record.step, std::span(figures).first(record.tokensPerSample ? 5 : 4));
+  std::vector<Figure> figures = {{"loss", record.loss},
+                                 {"grad_norm", record.gradientNorm},
+                                 {"lr", record.learningRate},
+                                 {"samples_per_s", record.samplesPerSecond}};
+  if (record.tokensPerSample)
+    figures.push_back({"tokens_per_s", record.tokensPerSecond()});
+  if (record.lossScale != 0)
+    figures.push_back({"loss_scale", record.lossScale});
+  return write(record.step, figures);
 }
 
 Status EventFile::write(const EvaluationRecord &record) {

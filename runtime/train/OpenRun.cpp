@@ -188,6 +188,8 @@ Status RankRun::openFiles() {
       return Status::error("'" + reader->path() + "': " + taken.status().message());
     notes = std::move(*taken);
     skippedSteps = resumed->skippedSteps;
+    if (lossScale && resumed->lossScale != 0)
+      lossScale->resume(resumed->lossScale, resumed->growthTracker);
     guardWindow = {resumed->guardLosses, resumed->guardNorms};
   }
   if (reader)

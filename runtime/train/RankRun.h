@@ -16,6 +16,7 @@
 #include "train/Evaluation.h"
 #include "train/EventFile.h"
 #include "train/FindNan.h"
+#include "train/LossScale.h"
 #include "train/OutlierGuard.h"
 #include "train/StepTrace.h"
 #include "train/TrainingSteps.h"
@@ -38,6 +39,7 @@ struct StepExchange {
 struct StepFigures {
   double loss = 0; // the mean, summed in rank order
   double gradientNorm = 0;
+  bool areGradientsFinite = true;
 };
 
 class RankRun {
@@ -45,7 +47,10 @@ public:
   RankRun(const PlanView &plan, const TrainOptions &options, const char *backend, Device &device,
           Communicator &communicator)
       : plan(plan), options(options), backend(backend), device(device), communicator(communicator),
-        isFirst(communicator.rank() == 0), training(plan, device, communicator) {}
+        isFirst(communicator.rank() == 0), training(plan, device, communicator) {
+    if (plan.scalesLoss())
+      lossScale.emplace(plan.tables().loss_scale);
+  }
 
   Outcome run();
 
@@ -92,6 +97,8 @@ private:
   void tellGraph();
   void tellLostMarks();
   void noteNonFinite(const StepRecord &record);
+  /// After a step: notes an update that was left out, and follows with the loss scale.
+  Status updateLossScale(const StepFigures &figuresOf);
   /// Ends a step with `outcome`. If all ranks know the error, waits for the checkpoint in progress.
   Outcome endAt(Outcome outcome);
   Outcome exchange(const StepResults &own);
@@ -128,6 +135,7 @@ private:
   std::vector<StepExchange> exchanged;  // by rank
   std::vector<double> losses;           // by rank
   std::optional<OutlierGuard> guard;
+  std::optional<LossScale> lossScale; // null: the loss is not scaled
   GuardWindow guardWindow;        // of the checkpoint's run
   int64_t skippedSteps = 0;       // without an update, including those before the checkpoint
   std::string skipped;            // why the step that is issued has no update; "": it has one

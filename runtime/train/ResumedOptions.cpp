@@ -126,6 +126,8 @@ static Status checkValues(const Manifest &manifest) {
       (manifest.stopOutliers != 0 && manifest.skipOutliers != 0) || !fits(manifest.guardLosses) ||
       !fits(manifest.guardNorms))
     return Status::error("its guard against outliers has numbers that no run saves");
+  if (manifest.lossScale != 0 && !isLossScale(manifest.lossScale))
+    return Status::error("its loss scale is " + shortestNumber(manifest.lossScale));
   if (manifest.clipGradNorm != 0 && !isClipLimit(manifest.clipGradNorm))
     return Status::error("its clip_grad_norm is " + shortestNumber(manifest.clipGradNorm));
   if (manifest.clipGradValue != 0 && !isClipLimit(manifest.clipGradValue))
@@ -154,7 +156,7 @@ static void takeGuards(const Manifest &manifest, const PlanView &plan, TrainOpti
                        Taken &taken, std::vector<std::string> &notes) {
   const bool stops = options.given.contains("--stop-outliers"),
              skips = options.given.contains("--skip-outliers");
-  const bool canSkip = plan.clipsGradients() && options.hostSeesSteps() && !options.findNan;
+  const bool canSkip = plan.takesNorm() && options.hostSeesSteps() && !options.findNan;
   if (!stops && !skips && manifest.skipOutliers != 0 && !canSkip) {
     notes.push_back("no update is left out here, the checkpoint's run had --skip-outliers " +
                     text(manifest.skipOutliers));
@@ -185,6 +187,18 @@ static void takeClipping(const Manifest &manifest, const Manifest &own, TrainOpt
                     ", the checkpoint's run by norm " + manifest.clipNormType);
   take("--clip-grad-value", options.clipGradValue, manifest.clipGradValue, own.clipGradValue,
        " gradients by value");
+}
+
+/// The scale itself is a state of the run.
+static void noteLossScale(const Manifest &manifest, const PlanView &plan,
+                          std::vector<std::string> &notes) {
+  if (plan.scalesLoss() == (manifest.lossScale != 0))
+    return;
+  notes.push_back(plan.scalesLoss()
+                      ? "the checkpoint's run did not scale its loss: the loss scale begins with " +
+                            text(plan.tables().loss_scale.init)
+                      : "this binary does not scale its loss, the checkpoint's run did, by " +
+                            text(manifest.lossScale));
 }
 
 Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, const PlanView &plan,
@@ -224,5 +238,6 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   if (options.schedule == LearningRateShape::WarmupStableDecay && manifest.decaySteps != 0)
     taken.take("--decay-steps", options.decaySteps, manifest.decaySteps);
   takeClipping(manifest, own, options, taken, notes);
+  noteLossScale(manifest, plan, notes);
   return notes;
 }

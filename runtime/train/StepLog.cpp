@@ -96,6 +96,8 @@ void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
     appendField(line, "over_bound", record.milliseconds / record.boundMilliseconds);
   if (record.shape)
     appendField(line, "shape", static_cast<int64_t>(record.shape));
+  if (record.lossScale != 0)
+    appendField(line, "loss_scale", record.lossScale);
   if (record.skipped)
     line += ", \"skipped\": true";
   line += "}\n";

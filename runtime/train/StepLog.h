@@ -28,6 +28,7 @@ struct StepRecord {
   int64_t stepSamples = 0;      // of this step
   size_t shape = 0;             // of its samples, from 1; 0: the run has one shape
   bool skipped = false;         // it has no update
+  double lossScale = 0;         // 0: the loss is not scaled
   double modelFlops = 0;        // of the step on one rank, without recomputation
   // Lower bound of the step's time, in the compiler's cost model; 0: not known.
   double boundMilliseconds = 0;
@@ -42,9 +43,9 @@ struct StepRecord {
 /// "step_ms", "samples_per_s", "issue_ms", "samples"} and, for tokens, {"tokens", "tokens_per_s"},
 /// if the plan has its FLOPs {"tflops_per_s"} and, if the peak is known, {"mfu"}, if the plan has a
 /// lower bound {"over_bound"}: step_ms divided by the bound, in a run with several shapes
-/// {"shape"}, for a step without update {"skipped": true}. Numbers read back to the same bits; a
-/// number that is not finite is null. loss_hex holds each rank's loss as Python's float.hex writes
-/// it; for more than 16 ranks, loss_min and loss_max replace it.
+/// {"shape"}, of a scaled loss {"loss_scale"}, for a step without update {"skipped": true}. Numbers
+/// read back to the same bits; a number that is not finite is null. loss_hex holds each rank's loss
+/// as Python's float.hex writes it; for more than 16 ranks, loss_min and loss_max replace it.
 void formatStep(const StepRecord &record, std::string &line);
 
 /// Figures of an evaluation, over all ranks.

@@ -2,8 +2,10 @@
 
 #include "train/TrainRank.h"
 
+#include "executor/OptimizerUpdate.h"
 #include "fsdp/Files/OutputFile.h"
 #include "plan/NormType.h"
+#include "plan/ValidateClipping.h"
 #include "train/OperatorReport.h"
 #include "train/OrderAgreement.h"
 #include "train/RankRun.h"
@@ -86,6 +88,7 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
   return training.issue({.step = step,
                          .skipped = skippedSteps,
                          .learningRate = schedule.at(step),
+                         .lossScale = lossScale ? lossScale->value() : 0,
                          .seed = options.seed,
                          .groupLearningRates = groupLearningRates,
                          .byEntry = isTraced(step)});
@@ -105,7 +108,9 @@ StepFigures RankRun::figuresOfStep() const {
     if (rank < plan.normRanks())
       norm = joinNormParts(plan.normType(), norm, exchanged[rank].partialNorm);
   }
-  return {lossSum / static_cast<double>(exchanged.size()), normOfPart(plan.normType(), norm)};
+  const double inverseScale = lossScale ? inverseOfScale(lossScale->value()) : 1;
+  return {lossSum / static_cast<double>(exchanged.size()),
+          normOfPart(plan.normType(), norm) * inverseScale, std::isfinite(norm)};
 }
 
 Result<bool> RankRun::allowsUpdates(const StepResults &own) {
@@ -113,9 +118,28 @@ Result<bool> RankRun::allowsUpdates(const StepResults &own) {
     return outcome.status;
   // All ranks see the same figures, and so judge alike.
   const StepFigures figuresOf = figuresOfStep();
+  skipped.clear();
+  if (lossScale && !figuresOf.areGradientsFinite)
+    return false; // no outlier: the scale was too large
   skipped = guard->judge(own.step, figuresOf.loss, figuresOf.gradientNorm);
   skippedSteps += skipped.empty() ? 0 : 1;
   return skipped.empty();
+}
+
+Status RankRun::updateLossScale(const StepFigures &figuresOf) {
+  if (!lossScale)
+    return {};
+  if (!figuresOf.areGradientsFinite) {
+    skipped = "gradients are not finite at a loss scale of " + shortestNumber(lossScale->value());
+    ++skippedSteps;
+  } else if (!guard || options.skipOutliers == 0) {
+    skipped.clear();
+  }
+  lossScale->update(figuresOf.areGradientsFinite);
+  if (isLossScale(lossScale->value()))
+    return {};
+  return Status::error("the loss scale falls to " + shortestNumber(lossScale->value()) +
+                       ": gradients are not finite at any scale");
 }
 
 void RankRun::writeDump(const std::string &message, const std::string &dump) {
@@ -167,9 +191,12 @@ Outcome RankRun::finishStep(const StepResults &own) {
       return outcome;
   const int64_t samples = training.samplesOf(own.step);
   samplesRead += samples;
-  const auto [loss, gradientNorm] = figuresOfStep();
-  Status usual;
-  if (options.stopOutliers != 0)
+  const StepFigures figuresOf = figuresOfStep();
+  const auto [loss, gradientNorm, areFinite] = figuresOf;
+  const double scaleOfStep = lossScale ? lossScale->value() : 0;
+  Status usual = updateLossScale(figuresOf);
+  // A step that overflows at its loss scale is no outlier.
+  if (usual.ok() && options.stopOutliers != 0 && (!lossScale || areFinite))
     if (std::string outlier = guard->judge(own.step, loss, gradientNorm); !outlier.empty())
       usual = Status::error(outlier);
   if (nonFinite)
@@ -194,6 +221,7 @@ Outcome RankRun::finishStep(const StepResults &own) {
       samples,
       figures.shapes.size() > 1 ? training.shapeOf(own.step) + 1 : 0,
       !skipped.empty(),
+      scaleOfStep,
       shape.modelFlops,
       shape.boundMilliseconds,
       options.peakTflops};
@@ -220,7 +248,8 @@ Outcome RankRun::endAt(Outcome outcome) {
 
 /// Prints once that the run goes on with NaN or Inf, if no guard checks for them.
 void RankRun::noteNonFinite(const StepRecord &record) {
-  if (guard || nonFiniteTold || (std::isfinite(record.loss) && std::isfinite(record.gradientNorm)))
+  const bool isTold = guard || nonFiniteTold || record.skipped;
+  if (isTold || (std::isfinite(record.loss) && std::isfinite(record.gradientNorm)))
     return;
   nonFiniteTold = true;
   console->note("step " + std::to_string(record.step) +
@@ -290,6 +319,10 @@ Outcome RankRun::saveCheckpoint() {
   Manifest state = manifestOf(plan, options);
   state.step = savedStep = issued;
   state.skippedSteps = skippedSteps;
+  if (lossScale) {
+    state.lossScale = lossScale->value();
+    state.growthTracker = lossScale->growthTracker();
+  }
   if (guard) {
     state.guardLosses = guard->window().losses;
     state.guardNorms = guard->window().norms;

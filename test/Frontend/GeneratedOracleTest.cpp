@@ -92,6 +92,8 @@ static Configuration drawConfiguration(uint64_t seed) {
     c.optimizer.options["ema_decay"] = {0.9};
   if (!c.optimizer.clipGradNorm && draw(false, false, true))
     c.optimizer.options["clip_grad_value"] = {0.01};
+  if (draw(false, false, true))
+    c.optimizer.lossScaling = {.init = 1000};
   return c;
 }
 

@@ -33,6 +33,8 @@ std::string Configuration::describe() const {
     text += " average";
   if (optimizer.options.contains("clip_grad_value"))
     text += " clip by value";
+  if (optimizer.lossScaling)
+    text += " loss scale";
   if (optimizer.clipGradNorm)
     text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
   if (microbatches > 1)
@@ -343,15 +345,19 @@ bool Oracle::isExpected(const at::Tensor &found, const at::Tensor &expected) con
 
 /// Sums depend on their order: the bound is 4 units of the last place in fp32.
 std::string Oracle::compareClipFactor(std::optional<float> found) const {
+  const std::optional<LossScaling> &scaling = configuration.optimizer.lossScaling;
   if (!configuration.optimizer.clipGradNorm)
-    return found ? "clips, although nothing says so" : "";
+    return found.has_value() == scaling.has_value() && found.value_or(1) == 1
+               ? ""
+               : "clips, although nothing says so";
   const double order = configuration.optimizer.clipNormType == NormType::One   ? 1
                        : configuration.optimizer.clipNormType == NormType::Two ? 2
                                                                                : INFINITY;
   std::vector<at::Tensor> all;
   for (const auto &[name, gradient] : steps.front().front().gradients)
     all.push_back(averageGradient(name).to(at::kDouble).reshape({-1}));
-  double norm = at::linalg_vector_norm(at::cat(all), order).item<double>();
+  double norm =
+      at::linalg_vector_norm(at::cat(all), order).item<double>() / (scaling ? scaling->init : 1);
   double expected = std::min(1.0, *configuration.optimizer.clipGradNorm / (norm + 1e-6));
   const double units = hasFastNorms ? 400 : 4;
   if (found && std::abs(*found - expected) <= units * 1.2e-7 * expected)

@@ -92,6 +92,10 @@ class Configuration:
         elif self.maybe(0.3):
             options = dict(self.optimizer.options, clip_grad_value=1e-3)
             self.optimizer = harness.Optimizer(self.optimizer.kind, options)
+        self.scales = self.maybe(0.2)
+        if self.scales:
+            options = dict(self.optimizer.options, loss_scale=3000.0, loss_scale_growth_interval=2)
+            self.optimizer = harness.Optimizer(self.optimizer.kind, options)
 
     def draw_groups(self):
         """Inner modules before outer ones, as FSDP2 is called."""
@@ -184,7 +188,8 @@ class Configuration:
         """Of some groups, as many ranks in other shards. Without what depends on the number of shards."""
         numbers = [self.reshard, *(group.reshard or "true" for group in self.groups)]
         depends = self.placement or self.factor or self.force_sum or any(map(str.isdigit, numbers))
-        if self.ranks == 1 or depends or "clip_grad_norm" in self.optimizer.options or self.maybe(0.6):
+        # torch takes the norm, and looks for Inf, on one mesh.
+        if self.ranks == 1 or depends or self.scales or "clip_grad_norm" in self.optimizer.options or self.maybe(0.6):
             return
         meshes = [{"every": self.ranks, "alone": 1}, {"all": self.ranks}]
         meshes += [{"outer": 2, "inner": 2}] if self.ranks == 4 else []
@@ -346,7 +351,7 @@ class Configuration:
 
     def __str__(self):
         frozen = f" frozen {self.model.frozen[0]}" if self.model.frozen else ""
-        clip = "".join(f" {name}" for name in self.optimizer.options if name.startswith("clip_grad"))
+        clip = "".join(f" {name}" for name in self.optimizer.options if name.startswith(("clip_grad", "loss_scale")))
         policies = f" policies {json.dumps(self.policies)}" if self.policies else ""
         return (f"{self.number}: {self.model.model} {self.form}{frozen}{policies} {self.mesh()} {self.layout} reshard={self.reshard} "
                 f"{self.optimizer.kind}{clip} {self.options()} schedule={self.schedule} {self.yaml()}")  # fmt: skip

@@ -346,7 +346,8 @@ class Comparison(WorkspaceCase):
         if run.cpu_offload:  # where a rank holds a group whole, its gather is a copy from the host
             of_step = {**report, "collectives": found, "whole": record["whole"]}
             report["events"], found = between_ranks(of_step, run)
-        self.assertEqual(norms, int(run.clip_grad_norm is not None and run.ranks > run.replicas))
+        has_norm = run.clip_grad_norm is not None or run.loss_scale is not None
+        self.assertEqual(norms, int(has_norm and run.ranks > run.replicas))
         if run.det_rs:  # by torch's all_gather, which is not recorded
             found = [c for c in found if c["kind"] != "reduce_scatter"]
         if are_reductions_mixed:

@@ -95,6 +95,10 @@ class Run:
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     clip_grad_value: float | None = None
+    loss_scale: float | None = None  # of torch.amp.GradScaler
+    loss_scale_growth_factor: float = 2.0
+    loss_scale_backoff_factor: float = 0.5
+    loss_scale_growth_interval: int = 2000
     skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()
     #: Of a moving average of the parameters; the result has it as `ema.NAME`.
     ema_decay: float | None = None
@@ -210,6 +214,13 @@ def train(run, rank):
     parameters = list(model.parameters())
     optimizer = make_optimizer(run, list(model.named_parameters()))
     average = Average(run.ema_decay) if run.ema_decay else None
+    # Without a scale it does nothing.
+    scaler = torch.amp.GradScaler(
+        "cpu", enabled=run.loss_scale is not None, init_scale=run.loss_scale or 1.0,
+        growth_factor=run.loss_scale_growth_factor, backoff_factor=run.loss_scale_backoff_factor,
+        growth_interval=run.loss_scale_growth_interval,
+    )  # fmt: skip
+    scales, skipped = [], []
     recorder = None
     if run.mode == "fsdp2" and not (run.time or run.memory):
         recorder = step_recorder()
@@ -227,7 +238,7 @@ def train(run, rank):
             microbatches = [batch] + [
                 batches(rank, step * run.microbatches + m) for m in range(1, run.microbatches)
             ]
-            total = stages_of_fsdp2.run_1f1b(run, model, microbatches, recorder)
+            total = stages_of_fsdp2.run_1f1b(run, model, microbatches, scaler, recorder)
         for microbatch in range(0 if run.stages else run.microbatches):
             set_communication(run, model, microbatch)
             if recorder:
@@ -238,11 +249,16 @@ def train(run, rank):
                 loss = loss / run.microbatches
             if recorder:
                 recorder.phase = "backward"
-            loss.backward()
+            scaler.scale(loss).backward()
             total = loss.detach() if total is None else total + loss.detach()
         loss = total
         if recorder:
             recorder.end_step()
+        scales.append(scaler.get_scale())
+        if scaler.is_enabled():
+            scaler.unscale_(optimizer)
+            found = scaler._found_inf_per_device(optimizer).values()
+            found_inf = sum(value.item() for value in found) > 0
         if run.clip_grad_norm is not None:
             norm = clip_gradients(parameters, run.clip_grad_norm, float(run.clip_norm_type))
             norms.append(full(norm).item())
@@ -252,14 +268,18 @@ def train(run, rank):
             shares.append(share_above(parameters, run.clip_grad_value))
             torch.nn.utils.clip_grad_value_(parameters, run.clip_grad_value)
         if step not in run.skip:
-            optimizer.step()
-            if average:
+            scaler.step(optimizer)
+            scaler.update()
+            skipped.append(scaler.is_enabled() and found_inf)
+            if average and not skipped[-1]:
                 average.update(model)
         optimizer.zero_grad()
         losses.append(loss.item().hex())
         step_ms.append((time.perf_counter() - begin) * 1e3)
         del loss
     result = {"losses": losses, "grad_norms": norms}
+    if scaler.is_enabled():
+        result |= {"scales": scales, "skipped": skipped}
     if shares:
         result["clipped_shares"] = shares
     if run.note_collectives:

@@ -29,7 +29,7 @@ def share_communication(run, model):
             module._get_fsdp_state()._fsdp_param_group.path_in_model = path
 
 
-def run_1f1b(run, model, batches, recorder):
+def run_1f1b(run, model, batches, scaler, recorder):
     """Forwards and backwards of one step; the sum of the losses. Between stages the graph is cut."""
     stages = [model.get_submodule(path) for path in run.stages]
     inputs, outputs, total = {}, {}, None
@@ -55,7 +55,8 @@ def run_1f1b(run, model, batches, recorder):
             stage.set_is_last_backward(False)
             set_communication(run, stage, microbatch)
             gradient = None if is_last_stage else inputs.pop((index + 1, microbatch)).grad
-            torch.autograd.backward(outputs.pop(unit), gradient)
+            y = outputs.pop(unit)
+            torch.autograd.backward(scaler.scale(y) if is_last_stage else y, gradient)
     # Behind all backwards, of each stage: what torch's stages do when they have reduced.
     for stage in stages:
         stage.set_is_last_backward(True)

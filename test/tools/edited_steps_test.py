@@ -12,6 +12,7 @@ the same, are marked `keeps`; every other kind is refused, or compiles to the sa
 """
 
 import argparse
+import itertools
 import os
 import random
 import re
@@ -64,6 +65,8 @@ MODELS = ["mlp", "gpt2", "llama", "convnet", "dropout"]
 SEARCH = "device=h100 schedule=auto budget=40"
 #: Options of the pipeline, and how gradients are clipped.
 CLIP = " clip_grad_norm = 1.0"
+#: Of a step whose gradients are multiplied by the scale, see scaled().
+SCALE = " loss_scale = 4.0 growth_factor = 2.0 backoff_factor = 0.5 growth_interval = 20"
 CONFIGS = {
     "one": ("", ""),
     "one-clip": ("", CLIP),
@@ -86,6 +89,10 @@ CONFIGS = {
     "hsdp-partial": ("mesh=replicate=2,shard=2 microbatches=2 microbatch-loss=sum gradient-sync=reduce_scatter", ""),
     "hsdp-clip": ("mesh=replicate=2,shard=2", CLIP),
     "dp-clip-1": ("mesh=dp=2", CLIP + " clip_norm_type = 1"),
+    "dp-scale": ("mesh=dp=2", SCALE),
+    "one-scale": ("", SCALE),
+    "hsdp-scale-clip-1": ("mesh=replicate=2,shard=2 microbatches=2 microbatch-loss=sum", CLIP + " clip_norm_type = 1" + SCALE),
+    "dp-host-scale": (f"mesh=dp=2 {SEARCH} offload-policy=cpu", SCALE),
     "hsdp-clip-inf": ("mesh=replicate=2,shard=2", CLIP + " clip_norm_type = inf"),
     "dp-chunk": ("mesh=dp=4 reshard-after-forward=2", ""),
     "dp-chunk-per-param": ("mesh=dp=4 reshard-after-forward=2 layout=per-param", CLIP + " clip_norm_type = inf"),
@@ -124,6 +131,20 @@ def write_config(model, folder):
     return files
 
 
+def scaled(text):
+    """The step with its gradients times the loss scale."""
+    text = re.sub(r"(func\.func @step.*\n)", r"\1    %loss_scale = fsdp.loss_scale : tensor<f32>\n", text, count=1)
+    names = itertools.count()
+
+    def scale(match):
+        param, value, type_ = match.groups()
+        own = f"%scaled_{next(names)}"
+        return (f'    {own} = aten.call "mul.Tensor"({value}, %loss_scale) bwd in "" : ({type_}, tensor<f32>) -> {type_}\n'
+                f"    fsdp.grad {param}, {own} : {type_}")  # fmt: skip
+
+    return re.sub(r"    fsdp\.grad (@\S+), (%\S+) : (tensor<.*>)", scale, text)
+
+
 def applies(model, config):
     return model in STAGES or "{stages}" not in CONFIGS[config][0]
 
@@ -137,6 +158,8 @@ class Case:
         options, clip = CONFIGS[config]
         text = DROPOUT if model == "dropout" else open(os.path.join(INPUTS, model + ".mlir")).read()
         text = re.sub(r"(fsdp\.optimizer .*)", r"\1" + clip, text)
+        if SCALE in clip:
+            text = scaled(text)
         options = options.format(**write_config(model, folder))
         plain = "" if phase == "sharded" else " fusion=off"  # the model of meanings has no kernels
         text = tool("fsdp-opt", [f"--fsdp-pipeline={options}{plain} up-to={phase}"], text)

@@ -23,6 +23,7 @@ OPS = {
     "shard": "fsdp.shard",
     "chunk": "fsdp.chunk",
     "norm": "fsdp.partial_norm",
+    "loss-scale": "fsdp.loss_scale",
     "fetch": "fsdp.fetch_state.start",
     "fetch-wait": "fsdp.fetch_state.wait",
     "store": "fsdp.store_state.start",
@@ -208,6 +209,8 @@ add_substitution("second-offset", r"(at \[\d+, )(\d+)", lambda m: f"{m[1]}{int(m
 add_substitution("second-offset-0", r"(at \[\d+, )(\d+)", lambda m: f"{m[1]}0", keeps=True)
 add_substitution("update-without-gradient", r"(fsdp\.update @\S+) with %\S+(.*) : !fsdp\.shard<[^>]*>", lambda m: m[1] + m[2])
 add_substitution("update-without-clip", r" clip %\w+", "")
+add_substitution("update-without-scale", r"(fsdp\.update .*) scale %\w+", lambda m: m[1])
+add_substitution("clip-without-scale", r"(clip_factor .*) scale %\w+", lambda m: m[1])
 add_substitution("update-without-state", r"(fsdp\.update .*) state %\w+(.*), !fsdp\.state<[^>]*>", lambda m: m[1] + m[2])
 add_substitution("swap-step-and-lr", r"step %step lr %lr", "step %lr lr %step")
 add_substitution("shard-dtype", r"(!fsdp\.shard<@[\w.]+, )f32", lambda m: m[1] + "bf16")
@@ -232,6 +235,7 @@ add_substitution("mesh-with", r"<dp = 1>", "<dp = 2>", body=False)
 add_substitution("mesh-axes-swapped", r"<replicate = 2, shard = 2>", "<shard = 2, replicate = 2>", body=False)
 add_substitution("group-without-replicas", r' replicated "replicate"', "", body=False)
 add_substitution("clip-in-optimizer", r"(momentum = \S+|eps = \S+)$", lambda m: m[0] + " clip_grad_norm = 1.0", body=False)
+add_substitution("no-scale-in-optimizer", r" loss_scale = .* growth_interval = \S+", "", body=False)
 add_substitution("no-clip-in-optimizer", r" clip_grad_norm = \S+", "", body=False)
 
 

@@ -180,6 +180,10 @@ class Meaning:
         else:
             self.put(results[0], int(match[3]), Tensor(match[4]), number)
 
+    def visit_loss_scale(self, line, rest, results):
+        begin, type_ = re.match(r"at (\d+) : (.*)$", rest).groups()
+        self.put(results[0], int(begin), Tensor(type_), mix("loss scale"))
+
     def visit_read(self, line, rest, results):
         name, type_ = re.match(r"@(\S+) : (.*)$", rest).groups()
         if name in self.buffers:
@@ -413,7 +417,7 @@ class Meaning:
         self.scalars[results[0]] = self.read(*self.place[gradient][0])
 
     def visit_clip_factor(self, line, rest, results):
-        self.scalars[results[0]] = mix("clip", self.of(re.match(VALUE, rest)[0]))
+        self.scalars[results[0]] = mix("clip", *map(self.of, re.findall(VALUE, rest)))
 
     def visit_fetch_state_start(self, line, rest, results):
         name, offsets = re.match(r"@(\S+) at \[([^]]*)\]", rest).groups()
@@ -475,7 +479,7 @@ class Meaning:
     def visit_update(self, line, rest, results):
         name, gradient = re.match(rf"@(\S+) with ({VALUE})", rest).groups()
         group = self.groups[name]
-        others = [self.scalars[v] for v in re.findall(rf"(?:step|lr|clip) ({VALUE})", rest)]
+        others = [self.of(v) for v in re.findall(rf"(?:step|lr|clip|scale) ({VALUE})", rest)]
         state = re.search(rf" state ({VALUE})", rest)
         fetched = self.place[state[1]][0] if state else {}
         span, shard = fetched.get("state", group["state"]), fetched.get("shard", group["shard"])

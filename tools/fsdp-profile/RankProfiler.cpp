@@ -32,7 +32,10 @@ rt::Status RankProfiler::runStep(rt::Executor &executor, rt::Communicator &commu
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(executor.input(static_cast<unsigned>(i)).data(), inputs[i].data(),
                 inputs[i].size());
-  if (auto results = executor.step({.step = ++steps, .learningRate = kLearningRate}); !results.ok())
+  // By a scale of 1 gradients do not overflow, so that every step updates.
+  if (auto results =
+          executor.step({.step = ++steps, .learningRate = kLearningRate, .lossScale = 1});
+      !results.ok())
     return results.status();
   if (counts)
     measured.stepNs.push_back(static_cast<double>((now() - begin).count()));

@@ -147,15 +147,18 @@ static std::optional<std::string> findFileClash(const fsdp::Options &options,
   return fsdp::findClash(inputs, outputs);
 }
 
-/// The config file's param_dtype applies to the capture, too, unless the flag says otherwise. A
-/// .pt2 file has its own dtypes, which the pipeline checks.
-static llvm::Error takeParamDtype(fsdp::Options &options) {
-  bool isExported = llvm::StringRef(options.capture.getModel()).ends_with(".pt2");
-  if (isExported || options.config.empty())
+/// The config file's loss_scale and param_dtype apply to the capture, too, the latter unless the
+/// flag says otherwise. A .pt2 file has its own dtypes, which the pipeline checks.
+static llvm::Error takeConfig(fsdp::Options &options) {
+  if (options.config.empty())
     return llvm::Error::success();
   llvm::Expected<fsdp::ShardingConfig> config = fsdp::readShardingConfig(options.config);
   if (!config)
     return config.takeError();
+  if (config->optimizer && config->optimizer->lossScaling)
+    options.capture.setLossScaling(config->optimizer->lossScaling);
+  if (llvm::StringRef(options.capture.getModel()).ends_with(".pt2"))
+    return llvm::Error::success();
   auto ofGroup = [](const fsdp::GroupOptions &group) {
     return group.mixedPrecision && group.mixedPrecision->paramDtype;
   };
@@ -198,7 +201,7 @@ capture(const fsdp::ProgramStep &asked, const fsdp::Options &options, fsdp::Outp
 static int run(fsdp::Options &options) {
   fsdp::Stage stage(options.quiet);
   stage.begin("capture");
-  if (llvm::Error error = takeParamDtype(options))
+  if (llvm::Error error = takeConfig(options))
     return stage.fail(std::move(error));
   llvm::Expected<fsdp::frontend::CaptureOptions> asked = options.capture.getOptions();
   if (!asked)

@@ -60,6 +60,8 @@ struct Step {
   /// True if some group is sharded over several ranks.
   bool isSharded();
   NormAxes getNormAxes();
+  /// The factor of the loss; null without one.
+  LossScaleOp getLossScale();
   /// The module's `fsdp.accumulation`; null without one.
   AccumulationAttr getAccumulation();
   /// How many microbatches a step has.

@@ -182,6 +182,7 @@ struct OptimizerOverrides {
   OptimizerOptions options;
   std::optional<double> clipGradNorm;
   std::optional<NormType> clipNormType;
+  std::optional<LossScaling> lossScaling;
   std::optional<StateDtypes> stateDtype;
   std::optional<std::vector<OptimizerRule>> groups;
   ConfigPlace place;

@@ -40,6 +40,7 @@ struct OptimizerSpec {
   OptimizerOptions options = {};
   std::optional<double> clipGradNorm = {}; // absent: gradients are not clipped
   NormType clipNormType = NormType::Two;
+  std::optional<LossScaling> lossScaling = {}; // absent: the file's, else the loss is not scaled
   StateDtypes stateDtypes = {}; // empty: the parameters' dtypes
   std::vector<OptimizerGroupSpec> groups = {};
 };

@@ -32,6 +32,9 @@ public:
   /// float32, bfloat16, float16; "": absent.
   const std::string &getParamDtype() const { return paramDtype; }
   void setParamDtype(const std::string &dtype) { paramDtype = dtype; }
+  /// Absent: no flag asks for it.
+  const std::optional<LossScaling> &getLossScaling() const { return lossScaling; }
+  void setLossScaling(const std::optional<LossScaling> &scaling) { lossScaling = scaling; }
 
 private:
   std::string model, method = "forward", optimizer, target = "cpu", paramDtype, stateDtype;
@@ -39,6 +42,7 @@ private:
   OptimizerOptions optimizerOptions;
   std::optional<double> clipGradNorm;
   std::string clipNormType;
+  std::optional<LossScaling> lossScaling;
 };
 
 /// The inputs of one entry point. Two inputs of one name are an error.

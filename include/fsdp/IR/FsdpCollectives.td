@@ -301,8 +301,16 @@ def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
     min(1, clip_grad_norm / (norm + 1e-6)) in fp32, with the norm rounded to fp32: the square root
     of `total` for a `clip_norm_type` of 2 (the default), else `total`. The factor is 0 for an
     infinite norm and NaN for a NaN, as in torch.
+
+    With `scale`, an `fsdp.loss_scale`, the norm is multiplied by 1 / `scale`, rounded to fp32, and
+    the factor is NaN for any `total` that is not finite. Without `clip_grad_norm` the factor is else
+    1.
+
+    ```mlir
+    %clip = fsdp.clip_factor %total scale %loss_scale : tensor<f64>
+    ```
   }];
-  let arguments = (ins Fsdp_NormPart:$total);
+  let arguments = (ins Fsdp_NormPart:$total, Optional<Fsdp_LossScale>:$scale);
   let results = (outs F32:$factor);
-  let assemblyFormat = "$total attr-dict `:` type($total)";
+  let assemblyFormat = "$total (`scale` $scale^)? attr-dict `:` type($total)";
 }

@@ -81,6 +81,11 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     them after the first update, and after each other update ema += (1 - ema_decay) * (p - ema)
     (torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn).
 
+    With `loss_scale` the backward begins with the loss times `fsdp.loss_scale`, and updates take the
+    gradients divided by it (torch.amp.GradScaler). The scale is `loss_scale` in the first step. A
+    step whose gradients have an Inf or NaN updates nothing, and multiplies the scale by
+    `backoff_factor`; `growth_interval` steps without one in a row multiply it by `growth_factor`.
+
     `state_dtype` has the dtypes, f32 or bf16, of states whose dtype differs from their parameter's.
     An update then widens states and parameters to fp32, computes in fp32, and rounds each result
     once when it is stored.
@@ -96,6 +101,8 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     fsdp.optimizer adadelta lr = 1.0 weight_decay = 0.0 rho = 0.9 eps = 1.0e-6
     fsdp.optimizer adam lr = 1.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 ema_decay = 0.999
     fsdp.optimizer adam lr = 1.0e-3 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8 state_dtype = {exp_avg = bf16}
+    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+        loss_scale = 65536.0 growth_factor = 2.0 backoff_factor = 0.5 growth_interval = 2000
     ```
   }];
   let arguments = (ins EnumProp<Fsdp_OptimizerKind>:$kind,
@@ -119,6 +126,10 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        UnitAttr:$maximize,
                        OptionalAttr<F64Attr>:$clip_grad_norm,
                        DefaultValuedProp<EnumProp<Fsdp_NormType>, "::fsdp::NormType::Two">:$clip_norm_type,
+                       OptionalAttr<F64Attr>:$loss_scale,
+                       OptionalAttr<F64Attr>:$growth_factor,
+                       OptionalAttr<F64Attr>:$backoff_factor,
+                       OptionalAttr<I64Attr>:$growth_interval,
                        OptionalAttr<DictionaryAttr>:$state_dtype);
   let assemblyFormat = [{
     $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
@@ -133,9 +144,18 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     (`decoupled_weight_decay` $decoupled_weight_decay^)? (`maximize` $maximize^)?
     (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?
     (`clip_norm_type` `=` custom<NormType>($clip_norm_type)^)?
+    (`loss_scale` `=` custom<PlainFloat>($loss_scale)^)?
+    (`growth_factor` `=` custom<PlainFloat>($growth_factor)^)?
+    (`backoff_factor` `=` custom<PlainFloat>($backoff_factor)^)?
+    (`growth_interval` `=` custom<PlainInteger>($growth_interval)^)?
     (`state_dtype` `=` $state_dtype^)? attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The step takes the norm of all gradients before its updates: to clip them, or to see whether
+    /// they have an Inf or NaN.
+    bool needsNorm() { return getClipGradNormAttr() || getLossScaleAttr(); }
+  }];
 }
 
 def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {

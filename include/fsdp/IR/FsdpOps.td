@@ -52,6 +52,28 @@ def Fsdp_InputOp : Fsdp_Op<"input", [
   }];
 }
 
+def Fsdp_LossScale : Type<
+    CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float32Type::get($_self.getContext()))">,
+    "tensor<f32>", "::mlir::RankedTensorType">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
+
+def Fsdp_LossScaleOp : Fsdp_Op<"loss_scale", [
+    Pure, Fsdp_NamesResults, Fsdp_InStepBy<["isOfGroups", "getMadeCategory"]>]> {
+  let summary = "The factor of the loss from which this step's backward begins";
+  let description = [{
+    In a step whose optimizer has a `loss_scale`. The runtime writes the scale before each step. The
+    captured backward begins with it instead of 1, so that all gradients are multiplied by it. In a
+    sharded step `fsdp.clip_factor` and the updates take it, too, to divide gradients by it.
+
+    ```mlir
+    %loss_scale = fsdp.loss_scale : tensor<f32>
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_LossScale:$result);
+  let assemblyFormat = "(`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)";
+}
+
 def Fsdp_ReadOp : Fsdp_Op<"read", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
     Fsdp_InStepBy<["isOfGroups"]>]> {
@@ -92,18 +114,23 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
   let summary = "Update a parameter, or this rank's shard of a group, with its gradient";
   let description = [{
     In a captured step the target is a parameter, with the gradient of its `fsdp.grad`. In a sharded
-    step it is a group, and `gradient` is that of this rank's shard, averaged over all ranks and
-    multiplied by `clip`, if present. `state` is the optimizer state that was fetched from the host.
+    step it is a group, and `gradient` is that of this rank's shard, averaged over all ranks. It
+    is multiplied by 1 / `scale`, rounded to fp32, and then by `clip`, each if present. With `scale`,
+    a `clip` of NaN leaves the update out. `state` is the optimizer state that was fetched from the
+    host.
 
     ```mlir
     fsdp.update @layers.0 with %d step %step lr %lr : !fsdp.shard<@layers.0, f32>
     fsdp.update @layers.1 with %f step %step lr %lr clip %clip : !fsdp.shard<@layers.1, f32>
+    fsdp.update @layers.2 with %g step %step lr %lr clip %clip scale %loss_scale : !fsdp.shard<@layers.2, f32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$target, Optional<Fsdp_ShardType>:$gradient, I64:$step,
-                       F64:$lr, Optional<F32>:$clip, Optional<Fsdp_StateType>:$state);
+                       F64:$lr, Optional<F32>:$clip, Optional<Fsdp_LossScale>:$scale,
+                       Optional<Fsdp_StateType>:$state);
   let assemblyFormat = [{
-    $target (`with` $gradient^)? `step` $step `lr` $lr (`clip` $clip^)? (`state` $state^)? attr-dict
+    $target (`with` $gradient^)? `step` $step `lr` $lr (`clip` $clip^)? (`scale` $scale^)?
+    (`state` $state^)? attr-dict
     (`:` qualified(type($gradient))^)? (`,` qualified(type($state))^)?
   }];
   let hasVerifier = 1;

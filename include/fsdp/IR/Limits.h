@@ -43,6 +43,11 @@ std::optional<std::string> checkNesterov(bool nesterov, double momentum, double 
 std::optional<std::string> checkBelowOne(double value);
 /// rho of adadelta: at least 0 and at most 1.
 std::optional<std::string> checkUpToOne(double value);
+/// The first scale of a loss: a normal number above 0 in fp32, the dtype of scales.
+std::optional<std::string> checkLossScale(double scale);
+/// The factors by which a loss scale grows and shrinks: at least 1; above 0 and at most 1.
+std::optional<std::string> checkGrowthFactor(double factor);
+std::optional<std::string> checkBackoffFactor(double factor);
 /// The norm, or the value of each element, that gradients are clipped to: above 0 and finite in
 /// fp32, in which the clip factor and most gradients are.
 std::optional<std::string> checkClipLimit(double limit);

@@ -40,6 +40,17 @@ std::optional<std::string> checkNesterov(const OptimizerOptions &given);
 /// functions give different results in different orders.
 std::optional<std::string> checkClipping(const OptimizerOptions &given, bool clipsNorm);
 
+/// The options of torch.amp.GradScaler, with its defaults.
+struct LossScaling {
+  double init = 65536; // the scale of the first step
+  double growthFactor = 2, backoffFactor = 0.5;
+  int64_t growthInterval = 2000; // steps
+};
+/// The first wrong value, under the name that an `fsdp.optimizer` has for it.
+std::optional<WrongOption> findWrongScaling(const LossScaling &scaling);
+std::optional<LossScaling> readLossScaling(OptimizerOp optimizer);
+void writeLossScaling(OptimizerOp optimizer, const std::optional<LossScaling> &scaling);
+
 /// The options that an `fsdp.optimizer` or an `fsdp.optimizer_group` states.
 OptimizerOptions readOptions(mlir::Operation *op);
 /// States the given options. Optional ones that are 0 are left out.

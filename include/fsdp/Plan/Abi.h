@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 26u
+#define FSDP_PLAN_ABI_VERSION 27u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -193,7 +193,9 @@ typedef enum fsdp_entry_kind {
   FSDP_NORM_ALL_REDUCE_START = 13,
   /* Computes the factor by which later updates multiply gradients from the total at `source`, a
    * double: min(1, clip_grad_norm / (norm + 1e-6)), where norm is the total, or its root
-   * (FSDP_NORM_2). */
+   * (FSDP_NORM_2). In a plan with a loss_scale, norm and gradients are first multiplied by 1 / the
+   * step's scale, and later updates do nothing if the total is not finite; without clip_grad_norm
+   * the factor is 1. */
   FSDP_CLIP_FACTOR = 14,
   /* Adds value `source_value` to value `destination_value`, in place (equal sizes, any strides and
    * dtypes): the sum is rounded to the destination's dtype. */
@@ -358,6 +360,13 @@ typedef struct fsdp_optimizer {
       clip_grad_value;
 } fsdp_optimizer;
 
+/* torch.amp.GradScaler's options; all 0 in a plan that does not scale its loss. */
+typedef struct fsdp_loss_scale {
+  double init; /* of the first step */
+  double growth_factor, backoff_factor;
+  int64_t growth_interval; /* steps */
+} fsdp_loss_scale;
+
 /* A kernel that the compiler generated, for fixed dtypes, sizes and strides. */
 typedef struct fsdp_kernel {
   uint32_t name; /* string, for messages */
@@ -394,20 +403,23 @@ typedef struct fsdp_plan {
   uint32_t loss_value;
   uint32_t num_handles;
   uint32_t num_microbatches; /* that a step accumulates the gradients of, at least 1 */
-  uint32_t clip_norm_type;   /* fsdp_norm_type; 0: the plan does not clip */
+  uint32_t clip_norm_type;   /* fsdp_norm_type; 0: the plan does not take the gradients' norm */
   uint32_t num_communicators;
   int64_t arena_bytes;
   int64_t host_arena_bytes; /* size of the host's arena; 0: none */
   int64_t peak_live_bytes;  /* largest sum of live buffers: a lower bound of arena_bytes */
   fsdp_optimizer optimizer; /* of parameters that belong to no optimizer group */
   double clip_grad_norm;    /* the largest norm that FSDP_CLIP_FACTOR allows; 0: no clipping */
+  fsdp_loss_scale loss_scale;
   double model_flops;       /* per step and rank, of products, convolutions and attention; without
                                recomputation; a multiply-add is two */
   double bound_ns;          /* lower bound on the step's duration in the search's cost model; 0: no
                                search ran */
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
-      num_groups, num_parameters, num_pieces, num_integers, num_kernels, reserved;
+      num_groups, num_parameters, num_pieces, num_integers, num_kernels;
+  uint32_t loss_scale_value; /* f32, of the step's loss scale, which the runtime writes before each
+                                step; 0 without loss_scale */
   uint64_t num_string_bytes, num_data_bytes, num_gpu_code_bytes;
   const fsdp_value *values;
   const fsdp_argument *arguments;

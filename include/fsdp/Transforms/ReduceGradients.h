@@ -21,11 +21,12 @@ public:
         lastMicrobatch(lastMicrobatch) {}
 
   /// Adds the gradients of one microbatch, one for each trained parameter of the group, in its
-  /// order. After the last microbatch the group is updated, unless gradients are clipped.
+  /// order. After the last microbatch the group is updated, unless updates need the norm of all
+  /// gradients.
   void add(unsigned group, llvm::ArrayRef<mlir::Value> gradients, int64_t microbatch);
   /// Reduces the unreduced sums of earlier microbatches, without gradients of the last one.
   void reduceEarlier(unsigned group);
-  /// With clipping: builds the norm of all gradients and then the updates.
+  /// If updates need the norm of all gradients: builds it, and then the updates.
   void finish();
 
   unsigned numReduceScatters = 0, numAllReduces = 0;
@@ -55,6 +56,8 @@ private:
     return allReduce(source, type, mlir::Attribute(group.getReplicateAxisAttr()), how,
                      group.getLoc());
   }
+  /// Null if the loss is not scaled.
+  mlir::Value getLossScale();
   GradientDivision getDivision(GroupOp group, mlir::Type dtype) {
     return getGradientDivision(group, dtype, step.getShards(group), step.getReplicas(group));
   }

@@ -14,7 +14,9 @@ using namespace fsdp::rt;
 template <typename Average, typename Parameter>
 static __global__ void __launch_bounds__(kKernelThreads)
     averageKernel(Average *averages, const Parameter *parameters, const OptimizerScalars *scalars,
-                  int64_t vectorElements, int64_t elements) {
+                  const float *clipFactor, int64_t vectorElements, int64_t elements) {
+  if (clipFactor && *clipFactor != *clipFactor)
+    return;
   const AverageScalars s = scalars->average;
   const Lerp lerp(s.weight);
   forElements<kWidthOf<Average, Parameter>>(
@@ -46,7 +48,8 @@ cudaError_t fsdp::rt::launchKernel(const AverageArguments &a, cudaStream_t strea
         return error;
       averageKernel<<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(
           static_cast<Average *>(a.average), static_cast<const Parameter *>(a.parameters),
-          a.scalars, vectorElements(a.elements, kWidth, a.average, a.parameters), a.elements);
+          a.scalars, a.clipFactor, vectorElements(a.elements, kWidth, a.average, a.parameters),
+          a.elements);
       return cudaGetLastError();
     });
   });

@@ -99,13 +99,22 @@ static __global__ void __launch_bounds__(kKernelThreads)
 
 /// torch 2.11, torch/nn/utils/clip_grad.py: clip_coef = max_norm / (total_norm + 1e-6), which
 /// Tensor.__rtruediv__ computes as a reciprocal times max_norm, clamped to 1.
-static __global__ void clipFactorKernel(const double *total, bool isSquared, float maxNorm,
-                                        float *clipFactor, float *norm) {
-  const float totalNorm = static_cast<float>(isSquared ? __dsqrt_rn(*total) : *total);
-  const float factor = __fmul_rn(__frcp_rn(__fadd_rn(totalNorm, 1e-6f)), maxNorm);
-  *clipFactor = factor > 1.f ? 1.f : factor; // unlike fminf, keeps a NaN
-  if (norm)
-    *norm = totalNorm;
+static __global__ void clipFactorKernel(ClipFactorArguments a) {
+  const double total = *a.total;
+  double wide = a.type == FSDP_NORM_2 ? __dsqrt_rn(total) : total;
+  if (a.lossScale) {
+    *a.inverseScale = static_cast<float>(1 / static_cast<double>(*a.lossScale));
+    wide = wide * static_cast<double>(*a.inverseScale);
+  }
+  const float norm = static_cast<float>(wide);
+  float factor = 1;
+  if (const double zero = total - total; a.lossScale && zero != 0)
+    factor = static_cast<float>(zero); // NaN, of a total that is not finite
+  else if (a.maxNorm > 0)
+    factor = __fmul_rn(__frcp_rn(__fadd_rn(norm, 1e-6f)), a.maxNorm);
+  *a.clipFactor = factor > 1.f ? 1.f : factor; // unlike fminf, keeps a NaN
+  if (a.norm)
+    *a.norm = norm;
 }
 
 /// Calls launch(type), a constant.
@@ -144,7 +153,6 @@ cudaError_t fsdp::rt::launchKernel(const JoinPartialsArguments &a, cudaStream_t 
 cudaError_t fsdp::rt::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
   if (cudaError_t error = checkArguments(a); error != cudaSuccess)
     return error;
-  clipFactorKernel<<<1, 1, 0, stream>>>(a.total, a.type == FSDP_NORM_2, a.maxNorm, a.clipFactor,
-                                        a.norm);
+  clipFactorKernel<<<1, 1, 0, stream>>>(a);
   return cudaGetLastError();
 }

@@ -44,6 +44,8 @@ static bool hasStates(const OptimizerUpdateArguments &a) {
 cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
   if (a.kind >= FSDP_NUM_OPTIMIZER_KINDS || a.elements < 0 || !a.scalars)
     return cudaErrorInvalidValue;
+  if (a.inverseScale && !a.clipFactor)
+    return cudaErrorInvalidValue;
   if (!isFloat(a.gradientDtype) || !(a.clipValue >= 0))
     return cudaErrorInvalidValue;
   if (a.gathered && !isFloat(a.gatheredDtype))
@@ -74,7 +76,9 @@ cudaError_t fsdp::rt::checkArguments(const JoinPartialsArguments &a) {
 }
 
 cudaError_t fsdp::rt::checkArguments(const ClipFactorArguments &a) {
-  return validIf(normTypeName(a.type) && a.total && a.clipFactor && a.maxNorm > 0);
+  return validIf(normTypeName(a.type) && a.total && a.clipFactor &&
+                 !a.lossScale == !a.inverseScale &&
+                 (a.maxNorm > 0 || (a.maxNorm == 0 && a.lossScale)));
 }
 
 cudaError_t fsdp::rt::checkArguments(const AccumulateArguments &a) {

@@ -54,6 +54,10 @@ struct OptimizerUpdateArguments {
   /// bf16 and fp16 are clipped as torch.nn.utils clips them: by a factor of their dtype, and
   /// rounded.
   fsdp_dtype stateDtype[FSDP_MAX_STATES] = {dtype, dtype, dtype};
+  /// Of ClipFactorArguments, of a step with a loss scale: multiplies the gradients before clipping,
+  /// rounded to the parameters' dtype, and a clip factor of NaN leaves the update out; `gathered`
+  /// is then the parameters' copy. Null: 1, and nothing is left out.
+  const float *inverseScale = nullptr;
 };
 
 /// The moving average of the weights after an update: `parameters` after the first one, else
@@ -66,6 +70,8 @@ struct AverageArguments {
   fsdp_dtype dtype;
   const OptimizerScalars *scalars; // of the step
   int64_t elements;
+  /// Of a step with a loss scale: a NaN leaves the average as it is. Null: nothing does.
+  const float *clipFactor = nullptr;
 };
 
 /// Reduces `elements` gradients to partialNormBlocks(elements) parts of their norm
@@ -91,13 +97,17 @@ struct JoinPartialsArguments {
 
 /// norm = total, or of norm 2 its square root, and clipFactor = min(1, maxNorm / (norm + 1e-6)) as
 /// torch.nn.utils' clip_grad_norm_ computes it in fp32, as a reciprocal times maxNorm. A NaN stays
-/// a NaN. torch's norm is the norm of fp32 norms of tensors and differs by their rounding.
+/// a NaN. torch's norm is the norm of fp32 norms of tensors and differs by their rounding. With
+/// `lossScale` the norm is multiplied by *inverseScale = 1 / *lossScale, and the factor is NaN for
+/// any total that is not finite; else 1 with a maxNorm of 0.
 struct ClipFactorArguments {
   const double *total;
-  float maxNorm; // > 0
+  float maxNorm; // > 0; with lossScale also 0
   float *clipFactor;
   float *norm; // null: not wanted
   fsdp_norm_type type = FSDP_NORM_2;
+  const float *lossScale = nullptr;
+  float *inverseScale = nullptr; // not null if lossScale is not
 };
 
 /// to[i] = to[i] * toScale + from[i] * fromScale in fp32, rounded to `toDtype`; exact sums (one

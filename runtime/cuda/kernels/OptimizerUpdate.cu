@@ -14,13 +14,14 @@
 using namespace fsdp::rt;
 
 namespace {
-/// The factor of the gradients: see OptimizerUpdateArguments::stateDtype.
+/// The factors of the gradients: see OptimizerUpdateArguments::stateDtype.
 template <typename Parameter> struct Clip {
-  float factor;
+  float factor, inverseScale;
   bool isRounded = false;
 
   __device__ explicit Clip(const OptimizerUpdateArguments &arguments)
-      : factor(arguments.clipFactor ? *arguments.clipFactor : 1.f) {
+      : factor(arguments.clipFactor ? *arguments.clipFactor : 1.f),
+        inverseScale(arguments.inverseScale ? *arguments.inverseScale : 1.f) {
     if constexpr (!std::is_same_v<Parameter, float>) {
       for (int i = 0; i < FSDP_MAX_STATES; ++i)
         isRounded |= arguments.state[i] && arguments.stateDtype[i] != arguments.dtype;
@@ -31,6 +32,9 @@ template <typename Parameter> struct Clip {
   }
   /// `limit`: of the gradient's absolute value; read from the arguments, it needs no register.
   __device__ __forceinline__ float operator()(float gradient, float limit) const {
+    gradient = gradient * inverseScale;
+    if constexpr (!std::is_same_v<Parameter, float>)
+      gradient = rounded(gradient); // exact without a loss scale
     gradient = gradient < -limit ? -limit : gradient > limit ? limit : gradient;
     const float clipped = gradient * factor;
     if constexpr (!std::is_same_v<Parameter, float>)
@@ -72,9 +76,21 @@ template <typename Formula, typename Parameter, typename Gradients, typename Gat
 static __global__ void __launch_bounds__(kKernelThreads,
                                          blocksPerMultiprocessor<Formula, Parameter>())
     updateKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
+  auto *parameters = static_cast<Parameter *>(arguments.parameters);
+  if (arguments.inverseScale && *arguments.clipFactor != *arguments.clipFactor) {
+    // A store to the host reads the copy.
+    if constexpr (!std::is_same_v<Gathered, NoValues>)
+      if (arguments.gathered)
+        forElements<kWidthOf<Parameter>>(
+            vectorElements, arguments.elements, [&](auto width, int64_t first) {
+              float p[decltype(width)::value];
+              load(parameters + first, p);
+              Gathered{arguments.gathered, arguments.gatheredDtype}.store(first, p);
+            });
+    return;
+  }
   const Formula formula(*arguments.scalars);
   const Clip<Parameter> clip(arguments);
-  auto *parameters = static_cast<Parameter *>(arguments.parameters);
   const Gradients gradients{const_cast<void *>(arguments.gradients), arguments.gradientDtype};
   const State<Parameter> states[FSDP_MAX_STATES] = {{arguments.state[0], arguments.stateDtype[0]},
                                                     {arguments.state[1], arguments.stateDtype[1]},

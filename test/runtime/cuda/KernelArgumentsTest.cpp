@@ -118,6 +118,12 @@ TEST(KernelArgumentsTest, OtherKernelsNeedTheirBuffersAndKnownDtypes) {
   EXPECT_EQ(checkArguments(JoinPartialsArguments{nullptr, 0, m.doubles}), cudaSuccess);
   EXPECT_EQ(checkArguments(JoinPartialsArguments{nullptr, 1, m.doubles}), cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 1, m.floats, nullptr}), cudaSuccess);
+  EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 0, m.floats, nullptr, FSDP_NORM_2,
+                                               m.floats, m.floats + 1}),
+            cudaSuccess);
+  EXPECT_EQ(
+      checkArguments(ClipFactorArguments{m.doubles, 1, m.floats, nullptr, FSDP_NORM_2, m.floats}),
+      cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 0, m.floats, nullptr}),
             cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(m.average()), cudaSuccess);

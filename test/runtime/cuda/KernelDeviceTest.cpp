@@ -186,7 +186,7 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
     std::vector<float> gradients = random(size, own.gradients);
     DeviceBytes p(pack(shard.parameters, own.dtype)), g(pack(gradients, own.gradients)),
         gathered(std::vector<std::byte>(size * sizeOf(own.gathered))),
-        deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
+        deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f)), inverse(bytesOf(1 / 3.f));
     OptimizerUpdateArguments arguments{.kind = optimizer.kind,
                                        .elements = static_cast<int64_t>(size),
                                        .parameters = p.as<void>(),
@@ -199,6 +199,11 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
                                        .clipFactor = clip.as<float>(),
                                        .clipValue = clipValue,
                                        .dtype = own.dtype};
+    if (step != 1) { // the loss is scaled
+      arguments.inverseScale = inverse.as<float>();
+      for (float &gradient : gradients)
+        gradient = rounded(gradient * (1 / 3.f), own.dtype);
+    }
     std::array<std::optional<DeviceBytes>, FSDP_MAX_STATES> states;
     bool hasOwnState = false;
     for (unsigned i = 0; i < FSDP_MAX_STATES; ++i)
@@ -251,6 +256,57 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
         }
 }
 
+// With a loss scale a factor of NaN leaves parameters and state as they are, and the copy for
+// gathers is theirs. Without one all become NaN.
+TEST_F(KernelDeviceTest, UpdatesAreLeftOut) {
+  const fsdp_optimizer optimizer = makeOptimizer(FSDP_ADAMW);
+  const OptimizerScalars scalars = OptimizerSteps(optimizer).at(2, 1e-2);
+  for (size_t size : kSmallSizes)
+    for (bool isScaled : {true, false}) {
+      const std::vector<float> before = random(size, FSDP_F32);
+      std::vector<float> squares = before;
+      for (float &square : squares)
+        square = std::abs(square);
+      DeviceBytes p(pack(before, FSDP_F32)), g(pack(before, FSDP_F32)),
+          first(pack(before, FSDP_F32)), second(pack(squares, FSDP_F32)),
+          average(pack(before, FSDP_F32)),
+          gathered(std::vector<std::byte>(size * sizeOf(FSDP_BF16))),
+          deviceScalars(bytesOf(scalars)), factor(bytesOf(std::nanf(""))), inverse(bytesOf(0.25f));
+      OptimizerUpdateArguments arguments{.kind = optimizer.kind,
+                                         .elements = static_cast<int64_t>(size),
+                                         .parameters = p.as<void>(),
+                                         .gradients = g.as<void>(),
+                                         .gradientDtype = FSDP_F32,
+                                         .state = {first.as<void>(), second.as<void>()},
+                                         .gathered = gathered.as<void>(),
+                                         .gatheredDtype = FSDP_BF16,
+                                         .scalars = deviceScalars.as<OptimizerScalars>(),
+                                         .clipFactor = factor.as<float>(),
+                                         .inverseScale = isScaled ? inverse.as<float>() : nullptr};
+      AverageArguments averaging{average.as<void>(),
+                                 FSDP_F32,
+                                 g.as<void>(),
+                                 FSDP_F32,
+                                 deviceScalars.as<OptimizerScalars>(),
+                                 static_cast<int64_t>(size),
+                                 isScaled ? factor.as<float>() : nullptr};
+      ASSERT_EQ(launchKernel(arguments, nullptr), cudaSuccess);
+      ASSERT_EQ(launchKernel(averaging, nullptr), cudaSuccess);
+      if (!isScaled) {
+        EXPECT_TRUE(size == 0 || std::isnan(unpack(p.read(), FSDP_F32).back()));
+        continue;
+      }
+      expectBits(unpack(p.read(), FSDP_F32), before, "parameters");
+      expectBits(unpack(first.read(), FSDP_F32), before, "exp_avg");
+      expectBits(unpack(second.read(), FSDP_F32), squares, "exp_avg_sq");
+      expectBits(unpack(average.read(), FSDP_F32), before, "average");
+      std::vector<float> copy = before;
+      for (float &value : copy)
+        value = rounded(value, FSDP_BF16);
+      expectBits(unpack(gathered.read(), FSDP_BF16), copy, "gathered");
+    }
+}
+
 TEST_F(KernelDeviceTest, PartialNormsAreRightAndRepeat) {
   for (size_t size : kSizes)
     for (fsdp_dtype dtype : kDtypes)
@@ -289,6 +345,20 @@ TEST_F(KernelDeviceTest, ClipFactorsEqualTheReference) {
       EXPECT_EQ(ulpDistance(valueOf<float>(factor.read()), referenceClipFactor(type, value, 1.5f)),
                 0);
       EXPECT_EQ(ulpDistance(valueOf<float>(norm.read()), expected), 0);
+      for (float maxNorm : {0.f, 1.5f}) {
+        const float inverse = 1 / 3.f;
+        DeviceBytes scale(bytesOf(3.f)), inverseScale(bytesOf(0.f));
+        ASSERT_EQ(launchKernel(ClipFactorArguments{total.as<double>(), maxNorm, factor.as<float>(),
+                                                   norm.as<float>(), type, scale.as<float>(),
+                                                   inverseScale.as<float>()},
+                               nullptr),
+                  cudaSuccess);
+        EXPECT_EQ(valueOf<float>(inverseScale.read()), inverse);
+        const float scaled = !std::isfinite(value) ? std::nanf("")
+                             : maxNorm == 0 ? 1
+                                            : referenceClipFactor(type, value, maxNorm, inverse);
+        EXPECT_EQ(ulpDistance(valueOf<float>(factor.read()), scaled), 0);
+      }
     }
 }
 

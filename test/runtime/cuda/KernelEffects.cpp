@@ -32,6 +32,11 @@ static bool roundsClipped(const OptimizerUpdateArguments &a) {
   return isOwn && a.dtype != FSDP_F32;
 }
 
+/// True if a step with a loss scale updates nothing.
+static bool leavesOut(const float *scaledFactor) {
+  return scaledFactor && std::isnan(*scaledFactor);
+}
+
 /// Clips gradients as numbers of `dtype`; what is left to multiply them by is 1.
 static float clipRounded(std::vector<float> &gradients, float clip, fsdp_dtype dtype) {
   for (float &gradient : gradients)
@@ -45,15 +50,19 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
                         read(a.state[1], a.elements, a.stateDtype[1]),
                         read(a.state[2], a.elements, a.stateDtype[2])}};
   std::vector<float> gradients = read(a.gradients, a.elements, a.gradientDtype);
+  auto write = [&](void *to, fsdp_dtype dtype, const std::vector<float> &values) {
+    if (to)
+      tensorAt(to, dtype, a.elements).copy_(tensorAt(values.data(), FSDP_F32, a.elements));
+  };
+  if (leavesOut(a.inverseScale ? a.clipFactor : nullptr))
+    return write(a.gathered, a.gatheredDtype, shard.parameters);
+  if (a.inverseScale)
+    clipRounded(gradients, *a.inverseScale, a.dtype);
   clipValues(gradients, a.clipValue);
   float clip = a.clipFactor ? *a.clipFactor : 1;
   if (roundsClipped(a))
     clip = clipRounded(gradients, clip, a.dtype);
   referenceUpdate(a.kind, *a.scalars, clip * a.sign, gradients, shard, Roots::Torchs);
-  auto write = [&](void *to, fsdp_dtype dtype, const std::vector<float> &values) {
-    if (to)
-      tensorAt(to, dtype, a.elements).copy_(tensorAt(values.data(), FSDP_F32, a.elements));
-  };
   write(a.parameters, a.dtype, shard.parameters);
   write(a.gathered, a.gatheredDtype, shard.parameters);
   for (int i = 0; i < FSDP_MAX_STATES; ++i)
@@ -61,6 +70,8 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
 }
 
 void fsdp::rt::runOnHost(const AverageArguments &a) {
+  if (leavesOut(a.clipFactor))
+    return;
   at::Tensor average = tensorAt(a.average, a.averageDtype, a.elements);
   at::Tensor parameters = tensorAt(a.parameters, a.dtype, a.elements).to(at::kFloat);
   const AverageScalars &scalars = a.scalars->average;
@@ -89,7 +100,12 @@ void fsdp::rt::runOnHost(const AccumulateArguments &a) {
 }
 
 void fsdp::rt::runOnHost(const ClipFactorArguments &a) {
-  *a.clipFactor = referenceClipFactor(a.type, *a.total, a.maxNorm);
+  float inverse = 1;
+  if (a.lossScale)
+    inverse = *a.inverseScale = static_cast<float>(1 / static_cast<double>(*a.lossScale));
+  *a.clipFactor = a.lossScale && !std::isfinite(*a.total) ? std::nanf("")
+                  : a.maxNorm == 0 ? 1
+                                   : referenceClipFactor(a.type, *a.total, a.maxNorm, inverse);
   if (a.norm)
-    *a.norm = static_cast<float>(normOfPart(a.type, *a.total));
+    *a.norm = static_cast<float>(normOfPart(a.type, *a.total) * inverse);
 }

@@ -74,8 +74,9 @@ double fsdp::rt::referencePartialNorm(fsdp_norm_type type, const std::vector<flo
   return static_cast<double>(part);
 }
 
-float fsdp::rt::referenceClipFactor(fsdp_norm_type type, double total, float maxNorm) {
-  auto norm = static_cast<float>(type == FSDP_NORM_2 ? std::sqrt(total) : total);
+float fsdp::rt::referenceClipFactor(fsdp_norm_type type, double total, float maxNorm,
+                                    float inverseScale) {
+  auto norm = static_cast<float>((type == FSDP_NORM_2 ? std::sqrt(total) : total) * inverseScale);
   float factor = 1.f / (norm + 1e-6f) * maxNorm;
   return factor > 1.f ? 1.f : factor;
 }

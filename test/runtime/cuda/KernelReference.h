@@ -20,7 +20,7 @@ void referenceUpdate(uint32_t kind, const OptimizerScalars &scalars, float clipF
                      const std::vector<float> &gradients, ReferenceShard &shard,
                      Roots roots = Roots::Rounded);
 double referencePartialNorm(fsdp_norm_type type, const std::vector<float> &gradients);
-float referenceClipFactor(fsdp_norm_type type, double total, float maxNorm);
+float referenceClipFactor(fsdp_norm_type type, double total, float maxNorm, float inverseScale = 1);
 /// Clips each element to [-limit, limit]; a NaN stays a NaN.
 void clipValues(std::vector<float> &gradients, float limit);
 float referenceAverage(float average, float parameter, const AverageScalars &scalars);

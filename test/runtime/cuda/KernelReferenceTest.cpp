@@ -61,7 +61,7 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
     referenceUpdate(optimizer.kind, steps.at(step, lr), clip * sign, gradients, reference,
                     Roots::Torchs);
     tensorOf(gradients).mul_(clip);
-    update->run(step, lr, nullptr);
+    update->run(step, lr, {});
     for (int64_t i = 0; i < kElements; ++i) {
       ASSERT_EQ(ulpDistance(torch.parameters[i], reference.parameters[i]), 0)
           << "step " << step << ", element " << i << ": " << reference.parameters[i]

@@ -106,8 +106,10 @@ TEST(CollectivePlanTest, Clipping) {
   EXPECT_NE(text.find("\n  all_reduce of the gradients' norm: 1, 8 bytes\n"), std::string::npos)
       << text;
   clip(none, 0);
-  EXPECT_EQ(none.error(),
-            "invalid plan: entry 10: norm of this rank's gradients in a plan that does not clip");
+  EXPECT_EQ(
+      none.error(),
+      "invalid plan: entry 10: norm of this rank's gradients in a plan that neither clips nor "
+      "scales its loss");
   clip(norm, -1);
   EXPECT_EQ(norm.error(), "invalid plan: clips gradients to norm -1.000000");
   value.builder.plan.optimizer.clip_grad_value = -1;
@@ -130,6 +132,46 @@ TEST(CollectivePlanTest, Clipping) {
       << place.error();
   entry(clip(stream, 2), FSDP_NORM_ALL_REDUCE_START).stream = FSDP_GATHER;
   EXPECT_EQ(stream.error(), "invalid plan: entry 11: on stream 1, its communicator on 2");
+}
+
+// A plan with a scaled loss has a number for the scale and, like one that clips, the norm before
+// its updates.
+TEST(CollectivePlanTest, ScaledLoss) {
+  auto scale = [](SmallPlan &small, const fsdp_loss_scale &options,
+                  double norm = 0) -> PlanBuilder & {
+    small.builder.scaleLoss(options);
+    small.builder.clip(norm);
+    std::vector<fsdp_entry> &entries = small.builder.entryTable;
+    auto update = std::ranges::find(entries, FSDP_UPDATE, &fsdp_entry::kind);
+    std::rotate(update, entries.end() - 4, entries.end());
+    return small.builder;
+  };
+  const fsdp_loss_scale usual = {65536, 2, 0.5, 2000};
+  SmallPlan right, clips, none, low, shrinks, value, wide, left;
+  scale(right, usual);
+  EXPECT_EQ(right.error(), "");
+  const std::string text = describePlan(right.builder.plan);
+  EXPECT_NE(text.find(", loss scale 65536 (growth_factor 2, backoff_factor 0.5, growth_interval "
+                      "2000)\n"),
+            std::string::npos)
+      << text;
+  scale(clips, usual, 2);
+  EXPECT_EQ(clips.error(), "");
+  none.builder.scaleLoss(usual);
+  EXPECT_EQ(none.error(), "invalid plan: clips gradients to norm 0.000000 of type 0");
+  scale(low, {1e-45, 2, 0.5, 2000});
+  EXPECT_NE(low.error().find("scales its loss by 0.000000, growing by 2.000000"), std::string::npos)
+      << low.error();
+  scale(shrinks, {1, 0.5, 0.5, 2000});
+  EXPECT_NE(shrinks.error().find("growing by 0.500000"), std::string::npos) << shrinks.error();
+  scale(value, usual).plan.loss_scale_value = 1000;
+  EXPECT_NE(value.error().find("the loss scale is value 1000 of "), std::string::npos)
+      << value.error();
+  PlanBuilder &other = scale(wide, usual);
+  other.plan.loss_scale_value = other.addValue(FSDP_F32, {2});
+  EXPECT_NE(wide.error().find("is no f32 number"), std::string::npos) << wide.error();
+  left.builder.plan.loss_scale.growth_interval = 3;
+  EXPECT_EQ(left.error(), "invalid plan: has options of a loss scale, but none to begin with");
 }
 
 // Collectives move exactly a shard per rank, within the arena, on a stream of their own.

@@ -90,11 +90,21 @@ fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 =
 
 std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }
 
+/// The gradients as torch multiplies them before the update: GradScaler.unscale_(), then clipping
+/// by a number of their dtype.
+at::Tensor multiplied(const at::Tensor &gradient, const GradientFactors &factors) {
+  at::Tensor product = gradient.clone();
+  if (factors.inverseScale) {
+    at::Tensor found = at::zeros({}), inverse = at::full({}, *factors.inverseScale);
+    at::_amp_foreach_non_finite_check_and_unscale_({product}, found, inverse);
+  }
+  return factors.clip ? product.mul_(at::full({}, *factors.clip).to(gradient.dtype())) : product;
+}
+
 /// Runs a few steps of the shard and of the reference, parameter by parameter, with one gradient
 /// sequence.
-/// With a clip factor the reference takes the gradients times the factor.
 void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at::ScalarType type,
-             std::optional<float> clip = {}) {
+             const GradientFactors &factors = {}) {
   int64_t elements = pieces.back().first + pieces.back().count;
   at::Tensor parameter = at::randn({elements}).to(type);
   at::Tensor gradient = at::zeros_like(parameter);
@@ -127,12 +137,10 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
       part(gradient, piece).copy_(scale.mul_(sign));
     }
     double before = update->partialNorm(FSDP_NORM_2);
-    double squares = update->run(step, lr, clip ? &*clip : nullptr);
+    double squares = update->run(step, lr, factors);
     EXPECT_EQ(squares, before);
     for (size_t i = 0; i < pieces.size(); ++i) {
-      at::Tensor own = part(gradient, pieces[i]).clone();
-      // As torch's clipping does: by a number of the gradients' dtype.
-      references[i].step(clip ? own.mul_(at::full({}, *clip).to(type)) : own, step, lr);
+      references[i].step(multiplied(part(gradient, pieces[i]), factors), step, lr);
       ASSERT_TRUE(at::equal(part(parameter, pieces[i]), references[i].parameter)) << step;
       ASSERT_TRUE(at::equal(part(state[0], pieces[i]), references[i].state[0])) << step;
       ASSERT_TRUE(at::equal(part(state[1], pieces[i]), references[i].state[1])) << step;
@@ -151,7 +159,7 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
 /// from what was stored, and stores its results.
 void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::ScalarType type,
                       std::array<at::ScalarType, FSDP_MAX_STATES> stateTypes,
-                      std::optional<float> clip) {
+                      const GradientFactors &factors) {
   at::Tensor parameter = at::randn({elements}).to(type), gradient = at::zeros_like(parameter);
   at::Tensor state[FSDP_MAX_STATES];
   for (int i = 0; i < FSDP_MAX_STATES; ++i)
@@ -174,7 +182,7 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
     // Within the range of fp16.
     gradient.copy_(
         at::randn({elements}).mul_(at::pow(10.0, at::randn({elements}))).clamp_(-1e3, 1e3));
-    at::Tensor own = clip ? gradient.mul(at::full({}, *clip).to(type)) : gradient;
+    at::Tensor own = multiplied(gradient, factors);
     if (optimizer.clip_grad_value != 0)
       own = own.clamp(-optimizer.clip_grad_value, optimizer.clip_grad_value);
     reference.parameter = parameter.to(at::kFloat, false, /*copy=*/true);
@@ -182,7 +190,7 @@ void compareOwnStates(const fsdp_optimizer &optimizer, int64_t elements, at::Sca
       reference.state[i] = state[i].to(at::kFloat, false, /*copy=*/true);
     reference.step(own.to(at::kFloat), step, lr);
     const double before = update->partialNorm(FSDP_NORM_2);
-    EXPECT_EQ(update->run(step, lr, clip ? &*clip : nullptr), before);
+    EXPECT_EQ(update->run(step, lr, factors), before);
     ASSERT_TRUE(at::equal(parameter, reference.parameter.to(type)))
         << "step " << step << " of " << elements << " elements of " << type;
     for (int i = 0; i < FSDP_MAX_STATES; ++i)
@@ -211,9 +219,28 @@ TEST_P(OptimizerTest, ClippedGradients) {
   at::manual_seed(5);
   for (float clip : {0.3f, 1.f})
     for (int64_t elements : {9, 8193}) {
-      compare(GetParam(), {{0, elements}}, at::kFloat, clip);
-      compare(GetParam(), {{0, 17}, {32, elements}}, at::kBFloat16, clip);
+      compare(GetParam(), {{0, elements}}, at::kFloat, {.clip = clip});
+      compare(GetParam(), {{0, 17}, {32, elements}}, at::kBFloat16, {.clip = clip});
     }
+}
+
+// So are those whose gradients are divided by a loss scale, which need not be a power of 2, before
+// they are clipped.
+TEST_P(OptimizerTest, ScaledGradients) {
+  at::manual_seed(9);
+  fsdp_optimizer byValue = GetParam();
+  byValue.clip_grad_value = 1e-5;
+  for (float scale : {65536.f, 3.f, 0.75f})
+    for (std::optional<float> clip : {std::optional<float>(), std::optional(0.3f)})
+      for (int64_t elements : {9, 8193}) {
+        const GradientFactors factors{.clip = clip, .inverseScale = inverseOfScale(scale)};
+        for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble})
+          compare(GetParam(), {{0, 17}, {32, elements}}, type, factors);
+        compareOwnStates(GetParam(), elements, at::kBFloat16, {at::kFloat, at::kFloat, at::kFloat},
+                         factors);
+        if (!clip)
+          compare(byValue, {{0, 17}, {32, elements}}, at::kFloat, factors);
+      }
 }
 
 // So are those whose gradients are clipped to a value that is not a number of their dtype; the norm
@@ -256,7 +283,7 @@ TEST_P(OptimizerTest, NarrowGradientsClippedByValue) {
                   .pieces = {{0, elements}},
                   .gradientDtype = FSDP_BF16});
   at::Tensor before = narrow.clone();
-  update->run(1, 1e-2, nullptr);
+  update->run(1, 1e-2, {});
   reference.step(narrow.to(at::kFloat), 1, 1e-2);
   EXPECT_TRUE(at::equal(parameter, reference.parameter));
   EXPECT_TRUE(at::equal(narrow, before));
@@ -280,7 +307,7 @@ TEST_P(OptimizerTest, NonFiniteGradientsClippedByValue) {
                     bytes(gradient),
                     {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
                     {{0, 40}}});
-    update->run(1, 0.1, nullptr);
+    update->run(1, 0.1, {});
     EXPECT_TRUE(std::isnan(parameter[1].item<float>()));
     EXPECT_EQ(parameter.isfinite().sum().item<int64_t>(), 39);
     EXPECT_NE(parameter[0].item<float>(), parameter[2].item<float>());
@@ -304,11 +331,11 @@ TEST_P(OptimizerTest, StateOfAnotherDtype) {
                        kMixed = {at::kBFloat16, at::kFloat, at::kBFloat16};
   for (int64_t elements : {1, 17, 8192, 20011})
     for (std::optional<float> clip : {std::optional<float>(), std::optional<float>(0.3f)}) {
-      compareOwnStates(GetParam(), elements, at::kFloat, kNarrow, clip);
-      compareOwnStates(GetParam(), elements, at::kFloat, kMixed, clip);
+      compareOwnStates(GetParam(), elements, at::kFloat, kNarrow, {.clip = clip});
+      compareOwnStates(GetParam(), elements, at::kFloat, kMixed, {.clip = clip});
       for (at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
-        compareOwnStates(GetParam(), elements, narrow, kWide, clip);
-        compareOwnStates(GetParam(), elements, narrow, kMixed, clip);
+        compareOwnStates(GetParam(), elements, narrow, kWide, {.clip = clip});
+        compareOwnStates(GetParam(), elements, narrow, kMixed, {.clip = clip});
       }
     }
 }
@@ -348,7 +375,7 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
       for (int64_t step = 1; step <= 3; ++step) {
         narrow.copy_(at::randn({elements}));
         wide.copy_(narrow);
-        EXPECT_EQ(own->run(step, 1e-2, nullptr), expected->run(step, 1e-2, nullptr));
+        EXPECT_EQ(own->run(step, 1e-2, {}), expected->run(step, 1e-2, {}));
         ASSERT_TRUE(at::equal(parameters[0], parameters[1])) << elements;
         ASSERT_TRUE(at::equal(copy, parameters[0].to(gathered))) << elements;
       }
@@ -372,8 +399,8 @@ TEST_P(OptimizerTest, ThreadsDoNotMatter) {
                                                {{0, start.numel()}}});
     for (fsdp_norm_type type : {FSDP_NORM_1, FSDP_NORM_2, FSDP_NORM_INF})
       norms[count - 1].push_back(update->partialNorm(type));
-    update->run(1, 0.1, nullptr);
-    update->run(2, 0.1, nullptr);
+    update->run(1, 0.1, {});
+    update->run(2, 0.1, {});
     parameters.push_back(parameter);
   }
   EXPECT_TRUE(at::equal(parameters[0], parameters[1]));

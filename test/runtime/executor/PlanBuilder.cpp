@@ -329,9 +329,14 @@ uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
 
 void PlanBuilder::wait(uint32_t handle) { entry(FSDP_WAIT).handle = handle; }
 
+uint32_t PlanBuilder::scaleLoss(const fsdp_loss_scale &scale) {
+  plan.loss_scale = scale;
+  return plan.loss_scale_value = addValue(FSDP_F32, {});
+}
+
 void PlanBuilder::clip(double norm, fsdp_norm_type type) {
   plan.clip_grad_norm = norm;
-  plan.clip_norm_type = norm == 0 ? 0 : type;
+  plan.clip_norm_type = norm == 0 && plan.loss_scale.init == 0 ? 0 : type;
   int64_t place = allocate(sizeof(double));
   entry(FSDP_PARTIAL_NORM).destination = place;
   if (plan.world_size / plan.replicas > 1) {

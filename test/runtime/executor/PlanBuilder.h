@@ -84,6 +84,8 @@ public:
   /// Over the replicas, of what the reduce-scatter of handle `after` leaves at `place`.
   uint32_t allReduce(uint32_t group, uint32_t after, int64_t place);
   void wait(uint32_t handle);
+  /// Makes the plan one of a scaled loss; returns the scale's value. Before clip().
+  uint32_t scaleLoss(const fsdp_loss_scale &scale);
   /// The gradients' norm, over the ranks if there are several, and the clip factor.
   void clip(double norm, fsdp_norm_type type = FSDP_NORM_2);
   void update(uint32_t group, int64_t gradients);

@@ -7,7 +7,8 @@
 
 namespace fsdp::test {
 
-/// Of a run of 4 ranks, in 2 replicas, that shuffles, skips outliers and evaluates.
+/// Of a run of 4 ranks, in 2 replicas, that shuffles, skips outliers, scales its loss and
+/// evaluates.
 inline rt::Manifest goodManifest() {
   rt::Manifest manifest;
   manifest.model = "tiny";
@@ -29,6 +30,8 @@ inline rt::Manifest goodManifest() {
   manifest.clipGradNorm = 0.5;
   manifest.clipNormType = "inf";
   manifest.skippedSteps = 2;
+  manifest.lossScale = 8192;
+  manifest.growthTracker = 5;
   manifest.evalSplit = 0.1;
   manifest.evalSplitSeed = 9;
   manifest.skipOutliers = 3.5;

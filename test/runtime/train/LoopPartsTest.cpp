@@ -1,8 +1,10 @@
 #include "comm/Agreement.h"
 #include "train/LearningRate.h"
+#include "train/LossScale.h"
 #include "train/OutlierGuard.h"
 #include "train/StepLog.h"
 
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -143,6 +145,30 @@ TEST(StepLog, NamesAFileThatCannotBeWritten) {
   EXPECT_NE(
       StepLog::open("/nonexistent/log").status().message().find("--log-file /nonexistent/log"),
       std::string::npos);
+}
+
+// The scale follows as torch.amp.GradScaler's does, also by factors that fp32 rounds and up to its
+// largest numbers; and from the state of a checkpoint.
+TEST(LossScale, IsTorchs) {
+  for (const fsdp_loss_scale &options : {fsdp_loss_scale{65536, 2, 0.5, 3},
+                                         {1e38, 1.7, 0.3, 1},
+                                         {3, 1, 1, 2},
+                                         {1e-30, 1e9, 1e-3, 2}}) {
+    LossScale scale(options);
+    at::Tensor expected = at::full({}, options.init), tracker = at::zeros({}, at::kInt);
+    for (int step = 0; step < 40; ++step) {
+      const bool isFinite = step % 7 > 1;
+      scale.update(isFinite);
+      at::_amp_update_scale_(expected, tracker, at::full({}, isFinite ? 0.f : 1.f),
+                             options.growth_factor, options.backoff_factor,
+                             options.growth_interval);
+      ASSERT_EQ(scale.value(), expected.item<float>()) << "step " << step;
+      ASSERT_EQ(scale.growthTracker(), tracker.item<int>());
+      LossScale resumed(options);
+      resumed.resume(scale.value(), scale.growthTracker());
+      scale = resumed;
+    }
+  }
 }
 
 // From the 129th step on, by the mean and deviation of the 128 before.

@@ -16,6 +16,8 @@ TEST(Manifest, ReadsBackWhatItWrites) {
   EXPECT_EQ(formatManifest(*read), formatManifest(goodManifest()));
   EXPECT_EQ(read->seed, UINT64_MAX);
   EXPECT_EQ(read->minimumLearningRate, 1.0 / 3);
+  EXPECT_EQ(read->lossScale, 8192);
+  EXPECT_EQ(read->growthTracker, 5);
   EXPECT_EQ(read->guardLosses, goodManifest().guardLosses);
   EXPECT_EQ(read->files[0].checksum, 0xffffffff);
 }
@@ -24,8 +26,8 @@ TEST(Manifest, ReadsBackWhatItWrites) {
 TEST(Manifest, NamesTheKeyThatIsWrong) {
   auto good = nlohmann::ordered_json::parse(formatManifest(goodManifest()));
   // Checkpoints of older versions, or of runs without the feature, do not have these keys.
-  const std::set<std::string> optional{"group_lr", "skipped_steps", "guard", "eval_split",
-                                       "crc32c"};
+  const std::set<std::string> optional{"group_lr",   "skipped_steps", "guard",
+                                       "eval_split", "loss_scale",    "crc32c"};
   for (const auto &[key, value] : good.items()) {
     auto without = good, other = good;
     without.erase(key);

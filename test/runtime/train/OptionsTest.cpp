@@ -250,6 +250,28 @@ TEST(TrainOptions, GuardsLookAtEachStep) {
     }
 }
 
+// A step with a scaled loss waits for the one before, on any device. Its updates may be left out,
+// and Inf in gradients is no error.
+TEST(TrainOptions, ScaledLosses) {
+  fsdp_plan scaled = tinyPlan(2).tables();
+  scaled.clip_norm_type = FSDP_NORM_2;
+  scaled.loss_scale = {65536, 2, 0.5, 2000};
+  auto parse = [&](std::vector<const char *> flags) {
+    flags.insert(flags.begin(), {"train", "--data", "d.safetensors"});
+    return parseTrainOptions(static_cast<int>(flags.size()), flags.data(), PlanView(scaled),
+                             nullptr);
+  };
+  EXPECT_EQ(parse({"--device", "cuda"})->options.lag(), 0u);
+  EXPECT_TRUE(parse({"--skip-outliers", "3"}).ok());
+  EXPECT_TRUE(parse({"--loss-lag", "0"}).ok());
+  EXPECT_EQ(parse({"--loss-lag", "2"}).status().message(),
+            "--loss-lag 2: this binary scales its loss, so that each step waits for the gradients "
+            "of the one before");
+  EXPECT_EQ(parse({"--find-nan"}).status().message(),
+            "--find-nan: this binary scales its loss, so that Inf and NaN in gradients only lower "
+            "the scale");
+}
+
 TEST(TrainOptions, RefusesMalformedFlags) {
   expectRefused({"--nonsense", "3"}, {"unknown flag '--nonsense'; --help lists all"});
   expectRefused({"--save-evry=3"}, {"unknown flag '--save-evry'; did you mean --save-every?"});

@@ -186,8 +186,11 @@ def _check_constants(program):
                 )
 
 
-def _facts(model, optimizer, unwrapped):
+def _facts(model, optimizer, grad_scaler, unwrapped):
     facts = {"aliases": _aliases(model)}
+    scaling = optimizers.describe_scaler(grad_scaler)
+    if scaling is not None:
+        facts["loss_scale"] = scaling
     if optimizer is not None:
         facts["optimizer"] = optimizers.describe(model, optimizer, unwrapped.stand_in())
     return facts
@@ -211,7 +214,7 @@ def _print_notes(model, batch, optimizer):
 
 
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
-           optimizer=None, mixed_precision=None, specialize=False, weights=None, shard_bytes=5 << 30,
+           optimizer=None, grad_scaler=None, mixed_precision=None, specialize=False, weights=None, shard_bytes=5 << 30,
            quiet=False):  # fmt: skip
     """Writes `model`'s training step to `path` (.pt2), and its parameters and buffers beside it.
 
@@ -228,6 +231,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     optimizer: torch.optim.SGD, Adam, AdamW, RMSprop, Adagrad, Adamax, NAdam, RAdam or Adadelta of the
         model's parameters. Its values and those of its parameter groups become the step's; flags of
         fsdpc and its --config override them.
+    grad_scaler: torch.amp.GradScaler. The step scales its loss as this one does, from its present
+        scale on.
     mixed_precision: torch.distributed.fsdp.MixedPrecisionPolicy of the model, or a dict of them from
         patterns of modules ("layers.*", "**.norm"; "" is the model; a tuple of paths is one group) in
         the order in which FSDP2's fully_shard is called. Casts of parameters, of modules' arguments
@@ -259,7 +264,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         unwrapped = stack.enter_context(subclasses.unwrapped(model))
         _check_buffers(model)
         _check_memory(model)
-        facts = _facts(model, optimizer, unwrapped)
+        facts = _facts(model, optimizer, grad_scaler, unwrapped)
         example = specialization.Example(model, batch if specialize else None)
         stack.enter_context(tracing.without_cache(model))
         stack.enter_context(methods.as_forwards(model, forward_methods or {}))

@@ -105,3 +105,17 @@ def describe(model, optimizer, stand_in):
     if kind in ("adam", "adamw"):
         kind = "adamw" if shared.pop("decoupled_weight_decay") else "adam"
     return {"name": kind, **own, **shared, "groups": groups}
+
+
+def describe_scaler(scaler):
+    """A torch.amp.GradScaler as lib/Frontend/OptimizerChoice.cpp reads it; None if it does nothing. Raises
+    ExportError."""
+    if scaler is None:
+        return None
+    if not isinstance(scaler, torch.amp.GradScaler):
+        raise ExportError(f"grad_scaler is {type(scaler).__name__}, expected torch.amp.GradScaler")
+    if not scaler.is_enabled():
+        return None
+    return {"init": scaler.get_scale(), "growth_factor": scaler.get_growth_factor(),
+            "backoff_factor": scaler.get_backoff_factor(),
+            "growth_interval": scaler.get_growth_interval()}  # fmt: skip
