@@ -55,6 +55,7 @@ public:
 private:
   LogicalResult prepare();
   Value declareShard(GroupOp group);
+  LogicalResult castToFloat8();
   LogicalResult runHook(const Hook &hook, Operation *before);
   void gather(unsigned group, Phase phase);
   void reshard(unsigned group, Phase phase);
@@ -119,6 +120,8 @@ LogicalResult Inserter::prepare() {
   for (auto [group, state] : llvm::zip_equal(step.groups, states))
     if (!group.getParams().empty() && (step.getShards(group) > 1 || group.areParametersOnHost()))
       state.shard = declareShard(group);
+  if (failed(castToFloat8()))
+    return failure();
   Value number, rate; // of the update
   for (UpdateOp update : body.getOps<UpdateOp>()) {
     number = update.getStep();
@@ -130,10 +133,56 @@ LogicalResult Inserter::prepare() {
   return success();
 }
 
+/// Casts the shards of all groups that are gathered as float8, once for all gathers, by the largest
+/// absolute values of whole parameters: one all-reduce yields them for the step.
+LogicalResult Inserter::castToFloat8() {
+  SmallVector<unsigned> cast;
+  SmallVector<Value> shards;
+  int64_t numParams = 0;
+  for (auto [index, group] : llvm::enumerate(step.groups)) {
+    if (!group.isGatheredAsFloat8() || !states[index].shard)
+      continue;
+    if (GroupOp first = cast.empty() ? group : step.groups[cast.front()];
+        first.getMeshAttr() != group.getMeshAttr())
+      return group.emitError("group @")
+             << group.getSymName() << " of mesh " << group.getMeshAttr()
+             << " is gathered as float8, and @" << first.getSymName() << " of mesh "
+             << first.getMeshAttr() << " too; expected groups of one mesh";
+    cast.push_back(index);
+    shards.push_back(states[index].shard);
+    numParams += group.getParams().size();
+  }
+  if (cast.empty())
+    return success();
+  GroupOp first = step.groups[cast.front()];
+  Location loc = first.getLoc();
+  auto type = RankedTensorType::get({numParams}, builder.getF32Type());
+  Value part = PartialAmaxOp::create(builder, loc, type, shards, /*offset=*/nullptr);
+  auto start = AllReduceStartOp::create(builder, loc, handleType, part,
+                                        builder.getArrayAttr(first.getAxisAttr()), ReduceOp::Max,
+                                        /*predivide=*/nullptr, /*postdivide=*/nullptr,
+                                        Phase::Forward, Stream::Compute, /*coalesced=*/nullptr);
+  Value total = AllReduceWaitOp::create(builder, loc, type, start.getHandle());
+  for (unsigned index : cast) {
+    GroupOp group = step.groups[index];
+    Value &shard = states[index].shard;
+    auto encoded =
+        ShardType::get(builder.getContext(), FlatSymbolRefAttr::get(group.getSymNameAttr()),
+                       *group.getGatherDtype());
+    shard = EncodeOp::create(builder, group.getLoc(), encoded, shard, total, /*offset=*/nullptr);
+  }
+  for (auto amax : step.getBody().getOps<AmaxOp>())
+    amax.getTotalMutable().assign(total);
+  return success();
+}
+
 /// Declares the shard as it is gathered: in the dtype of the gathers, or encoded once for all
 /// gathers.
 Value Inserter::declareShard(GroupOp group) {
   auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  if (group.isGatheredAsFloat8()) // castToFloat8() follows
+    return ShardOp::create(builder, group.getLoc(),
+                           ShardType::get(builder.getContext(), name, step.getDtype(group)), name);
   if (group.getAllGatherExtension()) {
     Value shard =
         ShardOp::create(builder, group.getLoc(),
@@ -141,7 +190,7 @@ Value Inserter::declareShard(GroupOp group) {
     Type bytes = builder.getIntegerType(8, /*isSigned=*/false);
     return EncodeOp::create(builder, group.getLoc(),
                             ShardType::get(builder.getContext(), name, bytes), shard,
-                            /*offset=*/nullptr);
+                            /*amax=*/nullptr, /*offset=*/nullptr);
   }
   Type dtype = group.getGatherDtype() ? Type(*group.getGatherDtype()) : step.getDtype(group);
   return ShardOp::create(builder, group.getLoc(), ShardType::get(builder.getContext(), name, dtype),

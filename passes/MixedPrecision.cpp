@@ -1,5 +1,6 @@
 //===- MixedPrecision.cpp - Gathers in the dtype of the parameters' uses --===//
 
+#include "fsdp/Analysis/Float8Casts.h"
 #include "fsdp/Analysis/GradientRounding.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"
@@ -42,8 +43,11 @@ private:
   void decideReductions(GroupOp group, GroupUses &uses);
   void narrowGathers(GroupOp group, GroupUses &uses);
   void castGradients(GroupOp group, GroupUses &uses);
+  LogicalResult checkFloat8(GroupOp group);
+  void gatherAsFloat8(GroupOp group);
 
   Step step;
+  DenseMap<StringAttr, Float8Casts> float8; // by parameter
   SmallVector<GroupUses> usesOf; // for each group
   unsigned numNarrowed = 0, numCastsRemoved = 0;
 };
@@ -64,6 +68,24 @@ static Type getCastDtype(Operation *op) {
 
 static Type getElementType(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+static Value createCast(OpBuilder &builder, Location loc, Value value, Type dtype,
+                        aten::Phase phase, aten::ScopeAttr scope) {
+  auto none = UnitAttr::get(builder.getContext());
+  Attribute arguments[] = {aten::OperandAttr::get(builder.getContext()),
+                           TypeAttr::get(dtype),
+                           none,
+                           none,
+                           none,
+                           builder.getBoolAttr(false),
+                           none};
+  return CallOp::create(builder, loc,
+                        TypeRange(cast<RankedTensorType>(value.getType()).clone(dtype)),
+                        ValueRange(value), builder.getStringAttr("_to_copy.default"),
+                        builder.getArrayAttr(arguments), phase, scope, /*rng=*/nullptr,
+                        /*offsets=*/nullptr)
+      .getResult(0);
 }
 
 void MixedPrecisionPass::collectUses() {
@@ -135,6 +157,8 @@ FailureOr<Type> MixedPrecisionPass::findTravelDtype(GroupOp group, const GroupUs
               "asked for is mixed_precision";
   if (uses.reads.empty())
     return Type();
+  if (Float8CastAttr cast = group.getFloat8CastAttr())
+    return failed(checkFloat8(group)) ? FailureOr<Type>() : cast.getDtype();
   ReadOp first = uses.reads.front();
   Type own = getElementType(first.getResult());
   bool canNarrow = isNarrowed(uses) && !uses.otherUse;
@@ -230,6 +254,90 @@ void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
   numCastsRemoved += uses.casts.size();
 }
 
+/// Checks that the step casts all parameters of the group as it says.
+LogicalResult MixedPrecisionPass::checkFloat8(GroupOp group) {
+  for (ParamOp param : step.getParams(group)) {
+    auto found = float8.find(param.getSymNameAttr());
+    const bool isCast = found != float8.end();
+    if (isCast && found->second.canGather() && found->second.cast == group.getFloat8CastAttr())
+      continue;
+    InFlightDiagnostic diag = group.emitError("group @")
+                              << group.getSymName() << " cannot be gathered as "
+                              << group.getFloat8CastAttr().getDtype() << ": parameter @"
+                              << param.getSymName();
+    if (!isCast)
+      return diag << " is not cast to it";
+    if (found->second.problem.empty())
+      return diag << " is cast by " << found->second.cast << ", expected "
+                  << group.getFloat8CastAttr();
+    diag << " is cast to it, but " << found->second.problem;
+    diag.attachNote(found->second.place->getLoc()) << "used here";
+    return diag;
+  }
+  return success();
+}
+
+/// Erases the operation, and those that only it uses, if nothing uses it.
+static void eraseUnused(Operation *op, DenseSet<Operation *> &erased) {
+  if (!op || erased.contains(op) || !op->use_empty() || !isa<CallOp, ReadOp>(op))
+    return;
+  SmallVector<Operation *> makers;
+  for (Value operand : op->getOperands())
+    makers.push_back(operand.getDefiningOp());
+  erased.insert(op);
+  op->erase();
+  for (Operation *maker : makers)
+    eraseUnused(maker, erased);
+}
+
+/// Reads each parameter in the 8-bit float, in place of its casts, and its largest absolute value
+/// in place of the computation.
+void MixedPrecisionPass::gatherAsFloat8(GroupOp group) {
+  for (ParamOp param : step.getParams(group)) {
+    Float8Casts &casts = float8.find(param.getSymNameAttr())->second;
+    auto name = FlatSymbolRefAttr::get(param.getSymNameAttr());
+    ReadOp first = casts.reads.front();
+    OpBuilder builder(first);
+    auto type = cast<RankedTensorType>(param.getType());
+    Value read = ReadOp::create(builder, first.getLoc(), type.clone(casts.cast.getDtype()), name);
+    Value amax = AmaxOp::create(builder, first.getLoc(),
+                                RankedTensorType::get({}, builder.getF32Type()), name,
+                                /*total=*/Value());
+    SmallVector<Operation *> replaced;
+    for (CallOp call : casts.casts) {
+      // The cast, perhaps the limits, and the product.
+      auto product = call;
+      while (product.getCallee() != "mul.Tensor")
+        product = product.getOperand(0).getDefiningOp<CallOp>();
+      Value scaled = product.getOperand(0);
+      if (cast<RankedTensorType>(scaled.getType()).getRank() == 0) // the scale
+        scaled = product.getOperand(1);
+      builder.setInsertionPoint(call);
+      Value made = makeViewOf(builder, scaled, read, call.getPhase());
+      call.getResult(0).replaceAllUsesWith(made);
+      replaced.push_back(call);
+    }
+    for (CallOp call : casts.amaxes) {
+      Value value = amax;
+      builder.setInsertionPoint(call);
+      auto castTo = [&](Type dtype) {
+        if (dtype && dtype != getElementType(value))
+          value = createCast(builder, call.getLoc(), value, dtype, call.getPhase(),
+                             call.getScopeAttr());
+      };
+      castTo(casts.cast.getFrom()); // the largest of rounded numbers is the largest, rounded
+      castTo(getElementType(call.getResult(0)));
+      call.getResult(0).replaceAllUsesWith(value);
+      replaced.push_back(call);
+    }
+    numCastsRemoved += casts.casts.size();
+    DenseSet<Operation *> erased;
+    for (Operation *op : replaced)
+      eraseUnused(op, erased);
+  }
+  ++numNarrowed;
+}
+
 /// Moves each cast of a gradient directly after the operator whose result it casts, and into that
 /// operator's module. Autograd runs the casts that belong to parameters cast before the forward at
 /// the end of the backward, outside of all modules, which is after their groups should be reduced.
@@ -268,10 +376,16 @@ void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtyp
   Decision decision{Subject::GatherDtype, "", ""};
   llvm::raw_string_ostream what(decision.what), reason(decision.reason);
   if (uses.reads.empty()) {
-    if (!asked || asked == step.getDtype(group))
+    if ((!asked || asked == step.getDtype(group)) && !group.getFloat8Cast())
       return;
     what << "is not gathered";
     reason << "the step does not read its parameters";
+  } else if (group.getFloat8Cast()) {
+    group.setGatherDtypeAttr(TypeAttr::get(dtype));
+    gatherAsFloat8(group);
+    what << "is gathered as " << dtype;
+    reason << "all uses of its parameters are casts to " << dtype
+           << " by a scale of the largest absolute value, and gather_dtype asks for it";
   } else if (step.getShards(group) == 1) {
     // Parameters that are whole on a rank are not gathered: they are cast where their modules run.
     llvm::for_each(uses.casts, deferCast);
@@ -322,7 +436,6 @@ static bool isTakenForRounded(GroupOp group, Value gradient) {
 /// Brings the gradients to reduce_dtype, by removing or inserting a cast.
 void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
   Type dtype = *group.getReduceDtype();
-  MLIRContext *context = &getContext();
   for (GradOp grad : uses.gradients) {
     Value value = grad.getValue();
     auto source = value.getDefiningOp<CallOp>();
@@ -336,21 +449,9 @@ void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
       continue;
     }
     OpBuilder builder(grad);
-    auto none = UnitAttr::get(context);
-    Attribute arguments[] = {aten::OperandAttr::get(context),
-                             TypeAttr::get(dtype),
-                             none,
-                             none,
-                             none,
-                             builder.getBoolAttr(false),
-                             none};
-    auto narrow = CallOp::create(
-        builder, grad.getLoc(), TypeRange(cast<RankedTensorType>(value.getType()).clone(dtype)),
-        ValueRange(value), builder.getStringAttr("_to_copy.default"),
-        builder.getArrayAttr(arguments), aten::Phase::Backward,
-        source ? source.getScopeAttr() : aten::ScopeAttr::get(&getContext(), ""), /*rng=*/nullptr,
-        /*offsets=*/nullptr);
-    grad.getValueMutable().assign(narrow.getResult(0));
+    grad.getValueMutable().assign(
+        createCast(builder, grad.getLoc(), value, dtype, aten::Phase::Backward,
+                   source ? source.getScopeAttr() : aten::ScopeAttr::get(&getContext(), "")));
   }
 }
 
@@ -364,6 +465,9 @@ void MixedPrecisionPass::runOnOperation() {
   step = std::move(*collected);
   numNarrowed = numCastsRemoved = 0;
   collectUses();
+  float8.clear();
+  if (llvm::any_of(step.groups, [](GroupOp group) { return bool(group.getFloat8Cast()); }))
+    float8 = findFloat8Casts(step);
   auto isExported = [&](GroupOp group) {
     return llvm::any_of(module.getOps<MixedPrecisionOp>(), [&](MixedPrecisionOp exported) {
       return exported.getModules() == group.getModules();

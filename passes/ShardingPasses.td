@@ -50,6 +50,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     parameters each. The first part stays in the group, and the others are marked `part_of "layers.0"`.
     The backward recomputes the block as a whole.
 
+    `mixed_precision: {gather_dtype: float8_e4m3fn}` selects the parameters that the step casts to float8
+    by a scale of their largest absolute value, and uses for nothing else. Beside others they form a
+    group of their own, `NAME.float8`, whose `float8_cast` is this cast. A parameter that is cast to
+    float8, but also used otherwise, is refused by name.
+
     A `*` in a pattern stands for one component of a module's path. A pattern matches only modules that
     no earlier entry names. Without a file each repeated block (a module `X.0` with siblings `X.1`, ...,
     outermost) is a group. Options given on the command line override the file's `mesh`, `layout`,
@@ -159,6 +164,12 @@ def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
     gradients move up to directly follow the operator whose result they cast: autograd would run the
     casts that belong to parameters cast before the forward at the end of the backward. A parameter that
     a rank holds whole is not gathered: it is cast where the step uses it first.
+
+    A group with a `float8_cast` is gathered in that cast's 8-bit float, if the step uses each of its
+    parameters only for this cast and for the largest absolute value: `fsdp.read` yields the parameter as
+    float8, and `fsdp.amax` the largest absolute value. Casting is elementwise, and the largest absolute
+    value of the whole is the largest of the parts', so the values are the same. The scales remain in the
+    step.
 
     Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); the
     decisions (`--remarks-filter-passed=fsdp-mixed-precision`), and why a group with casts of only some

@@ -42,8 +42,10 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     - S2: every start has one wait; every gather has one wait and one reshard, in this order, and
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
       twice at a time, nor after its update. With an `all_gather_extension` the shard of parameters is
-      encoded once, before its update, and each gather reads the encoded shard. A value that is stored
-      on the host is fetched once.
+      encoded once, before its update, and each gather reads the encoded shard. So is the shard of a
+      group that is gathered as float8, by the largest absolute values of its whole parameters: the
+      maximum over the axis of the shards, from one all-reduce of the step, of which an `fsdp.amax`
+      reads its parameter's. A value that is stored on the host is fetched once.
     - S3: no full parameter, nor a view of one, is used after its reshard.
     - S4: each group's gradients are reduced (or packed, if they are whole on a rank) at least once and
       at most once for each microbatch, and once over replicas if the group has any. Each group is

@@ -121,9 +121,16 @@ Digest Tracer::ofAttribute(Attribute attribute) {
   return known->second;
 }
 
-/// The dtype of the gather does not matter: parameter and dtype determine the value.
+/// The dtype of the gather does not matter: parameter and dtype determine the value, and for an
+/// 8-bit float the group's cast.
 Digest Tracer::ofParam(StringRef name, Value value) {
-  return Ingredients("parameter").add(name).add(ofType(value.getType())).get();
+  Ingredients ingredients("parameter");
+  ingredients.add(name).add(ofType(value.getType()));
+  auto member = step.memberByParam.find(StringAttr::get(value.getContext(), name));
+  if (member != step.memberByParam.end())
+    if (GroupOp group = step.groups[member->second.group]; group.isGatheredAsFloat8())
+      ingredients.add(ofAttribute(group.getFloat8CastAttr()));
+  return ingredients.get();
 }
 
 void Tracer::visit(ReadOp read) {
@@ -285,6 +292,9 @@ void Tracer::visit(Operation &op) {
         for (auto [result, name] :
              llvm::zip(wait.getResults(), group.getParams().getAsRange<FlatSymbolRefAttr>()))
           digests[result] = ofParam(name.getValue(), result);
+      })
+      .Case([&](AmaxOp amax) {
+        digests[amax.getResult()] = Ingredients("amax").add(amax.getParam()).get();
       })
       .Case([&](FetchWaitOp wait) {
         Value stored = skipHostCopies(wait.getResult());

@@ -8,6 +8,11 @@ using namespace mlir;
 using namespace fsdp;
 
 std::optional<std::string> fsdp::explainOpenDtypes(Step &step, GroupOp group) {
+  if (Float8CastAttr cast = group.getFloat8CastAttr();
+      cast && !group.getGatherDtype() && !group.getReason(Subject::GatherDtype))
+    return llvm::formatv("asks to be gathered as {0}, but is not; run fsdp-mixed-precision first",
+                         cast.getDtype())
+        .str();
   MixedPrecisionAttr asked = group.getMixedPrecisionAttr();
   if (!asked || group.getParams().empty())
     return std::nullopt;

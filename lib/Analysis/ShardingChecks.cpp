@@ -4,6 +4,7 @@
 
 #include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Clipping.h"
+#include "fsdp/Analysis/Float8Gathers.h"
 #include "fsdp/Analysis/Provenance.h"
 #include "fsdp/Analysis/Requests.h"
 #include "fsdp/Analysis/StateCopies.h"
@@ -384,7 +385,8 @@ static LogicalResult checkInputs(Step &step) {
 LogicalResult fsdp::checkSharded(Step &step) {
   if (failed(checkNoArguments(step)) || failed(checkMicrobatches(step)) ||
       failed(checkInputs(step)) || failed(checkGroups(step, "S1")) || failed(checkRequests(step)) ||
-      failed(Checker(step).run()) || failed(checkReductions(step)) || failed(checkClipping(step)))
+      failed(Checker(step).run()) || failed(checkFloat8Gathers(step)) ||
+      failed(checkReductions(step)) || failed(checkClipping(step)))
     return failure();
   if (failed(checkStateCopies(step)))
     return failure();

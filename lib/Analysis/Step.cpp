@@ -98,9 +98,14 @@ NormAxes Step::getNormAxes() {
   return {mesh, llvm::to_vector<2>(mesh.getAxes()), getWorldSize()};
 }
 
-/// The norm is the only tensor in a collective.
+/// The tensors in collectives are the norm of gradients and the amax of parameters.
 MeshOp Step::getMesh(CollectiveOpInterface start) {
   FlatSymbolRefAttr group = start.getCollectiveGroup();
+  auto reduction = dyn_cast<AllReduceStartOp>(start.getOperation());
+  if (auto part =
+          reduction ? reduction.getSource().getDefiningOp<PartialAmaxOp>() : PartialAmaxOp();
+      part && !part.getShards().empty())
+    group = cast<ShardType>(part.getShards().front().getType()).getGroup();
   return group ? getMesh(groups[groupByName.lookup(group.getAttr())]) : getNormAxes().mesh;
 }
 

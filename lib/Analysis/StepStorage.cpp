@@ -215,6 +215,7 @@ std::string fsdp::describe(const Storage &storage) {
           os << "the " << stringifyBufferCategory(storage.category) << " of " << group;
       })
       .Case([&](PartialNormOp) { os << "the gradients' norm"; })
+      .Case([&](PartialAmaxOp) { os << "the parameters' amax"; })
       .Case([&](aten::ConstantOp) { os << "a constant"; })
       .Default([&](Operation *) {
         os << "the " << stringifyBufferCategory(storage.category) << " of " << group;

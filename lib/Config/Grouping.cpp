@@ -11,6 +11,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <utility>
+
 using namespace fsdp;
 using llvm::StringRef;
 
@@ -52,6 +54,8 @@ private:
   void splitRoot(const ParamGroup &root);
   llvm::Error addRoot();
   llvm::Error checkShared();
+  bool isFloat8(const ParamGroup &group, unsigned param) const;
+  void separateFloat8(ParamGroup &group);
   void separateFrozen();
   llvm::Error fail(ConfigPlace place, const llvm::Twine &message);
   std::string describe(const Mention &mention);
@@ -381,35 +385,60 @@ llvm::Error Grouper::checkShared() {
   return llvm::Error::success();
 }
 
+/// True if the group is asked to gather the parameter as float8. On one rank nothing is gathered.
+bool Grouper::isFloat8(const ParamGroup &group, unsigned param) const {
+  const auto asked = group.options.mixedPrecision.value_or(config.mixedPrecision).getFloat8();
+  return asked && params[param].float8 == asked && group.options.mesh->axes.back().size > 1;
+}
+
+/// Trained parameters that are gathered as float8 form a separate group beside others.
+void Grouper::separateFloat8(ParamGroup &group) {
+  auto isSeparate = [&](unsigned param) {
+    return isFloat8(group, param) && !params[param].isFrozen;
+  };
+  auto isOther = [&](unsigned param) { return !isFloat8(group, param) && !params[param].isFrozen; };
+  if (llvm::none_of(group.params, isSeparate) || llvm::none_of(group.params, isOther))
+    return;
+  ParamGroup float8 = group;
+  llvm::erase_if(float8.params, [&](unsigned param) { return !isSeparate(param); });
+  float8.isFloat8 = float8.isFloat8Part = true;
+  llvm::erase_if(group.params, isSeparate);
+  groups.push_back(std::move(float8));
+}
+
 /// A flat group is one buffer with the same parts for parameters and gradients, and any group has
 /// one dtype. Frozen parameters that cannot be in their group therefore form separate groups,
 /// before the other, so that the root group stays last.
 void Grouper::separateFrozen() {
   bool isFlat = config.layout.value_or(Layout::Flat) == Layout::Flat;
-  std::vector<ParamGroup> separated;
-  for (ParamGroup &group : groups) {
+  std::vector<ParamGroup> whole = std::exchange(groups, {});
+  for (ParamGroup &group : whole) {
+    separateFloat8(group);
     llvm::stable_sort(group.params, [&](unsigned left, unsigned right) {
       return !params[left].isFrozen && params[right].isFrozen;
     });
     const NamedParam &first = params[group.params.front()];
+    group.isFloat8 = isFloat8(group, group.params.front());
     auto fits = [&](unsigned param) {
       const NamedParam &other = params[param];
-      return !other.isFrozen || (other.dtype == first.dtype && (first.isFrozen || !isFlat));
+      return !other.isFrozen || (other.dtype == first.dtype && (first.isFrozen || !isFlat) &&
+                                 isFloat8(group, param) == group.isFloat8);
     };
-    llvm::MapVector<StringRef, std::vector<unsigned>> others; // by dtype
+    using Key = std::pair<StringRef, unsigned>; // dtype, and whether it is gathered as float8
+    llvm::MapVector<Key, std::vector<unsigned>> others;
     for (unsigned param : group.params)
       if (!fits(param))
-        others[params[param].dtype].push_back(param);
+        others[{params[param].dtype, isFloat8(group, param)}].push_back(param);
     llvm::erase_if(group.params, [&](unsigned param) { return !fits(param); });
-    for (auto &[dtype, members] : others) {
+    for (auto &[key, members] : others) {
       ParamGroup frozen = group;
       frozen.params = std::move(members);
       frozen.isFrozenPart = true;
-      separated.push_back(std::move(frozen));
+      frozen.isFloat8 = key.second;
+      groups.push_back(std::move(frozen));
     }
-    separated.push_back(std::move(group));
+    groups.push_back(std::move(group));
   }
-  groups = std::move(separated);
 }
 
 llvm::Expected<std::vector<ParamGroup>> Grouper::run() {

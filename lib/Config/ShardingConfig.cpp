@@ -52,6 +52,7 @@ template <> struct MappingTraits<MixedPrecision> {
       }
     io.mapOptional("param_dtype", policy.paramDtype);
     io.mapOptional("reduce_dtype", policy.reduceDtype);
+    io.mapOptional("gather_dtype", policy.gatherDtype);
   }
 };
 

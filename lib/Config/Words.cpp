@@ -164,6 +164,27 @@ llvm::Expected<PolicyDtype> fsdp::parsePolicyDtype(llvm::StringRef text) {
                   "the dtype", text, "float32, bfloat16 or float16");
 }
 
+llvm::Expected<GatherDtype> fsdp::parseGatherDtype(llvm::StringRef text) {
+  return takeWord(llvm::StringSwitch<std::optional<GatherDtype>>(text)
+                      .Case("param_dtype", GatherDtype::Param)
+                      .Cases({"float8_e4m3fn", "torch.float8_e4m3fn"}, GatherDtype::Float8E4M3)
+                      .Cases({"float8_e5m2", "torch.float8_e5m2"}, GatherDtype::Float8E5M2)
+                      .Default(std::nullopt),
+                  "gather_dtype", text, "param_dtype, float8_e4m3fn or float8_e5m2");
+}
+
+llvm::StringRef fsdp::getName(GatherDtype dtype) {
+  switch (dtype) {
+  case GatherDtype::Param:
+    return "param_dtype";
+  case GatherDtype::Float8E4M3:
+    return "float8_e4m3fn";
+  case GatherDtype::Float8E5M2:
+    return "float8_e5m2";
+  }
+  llvm_unreachable("all dtypes are listed");
+}
+
 llvm::StringRef fsdp::getName(PolicyDtype dtype) {
   switch (dtype) {
   case PolicyDtype::Float32:

@@ -130,6 +130,7 @@ template <> struct ScalarTraits<GradientSync> : WordTraits<GradientSync, parseGr
 template <> struct ScalarTraits<LossReduction> : WordTraits<LossReduction, parseLossReduction> {};
 template <>
 struct ScalarTraits<MicrobatchOrder> : WordTraits<MicrobatchOrder, parseMicrobatchOrder> {};
+template <> struct ScalarTraits<GatherDtype> : WordTraits<GatherDtype, parseGatherDtype> {};
 template <> struct ScalarTraits<PolicyDtype> : WordTraits<PolicyDtype, parsePolicyDtype> {};
 template <> struct ScalarTraits<SplitBlocks> : WordTraits<SplitBlocks, parseSplitBlocks> {};
 template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};

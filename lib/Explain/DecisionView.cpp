@@ -25,6 +25,8 @@ static std::pair<std::string, std::string> getChoices(const GroupInfo &info, Sub
   MixedPrecisionAttr policy = group.getMixedPrecisionAttr();
   switch (subject) {
   case Subject::GatherDtype:
+    if (Float8CastAttr float8 = group.getFloat8CastAttr())
+      return {getName(float8.getDtype()), getName(info.getGatheredType())};
     return {getName(policy ? policy.getParamDtype() : Type()), getName(info.getGatheredType())};
   case Subject::ReduceDtype:
     return {getName(policy ? policy.getDtypeOfReduction() : Type()),

@@ -69,8 +69,8 @@ llvm::Error StepReader::addOperation(const Slice &slice) {
   return llvm::Error::success();
 }
 
-/// The all-reduce of the norm of all gradients has no group. The wait for it counts as computation,
-/// as in the simulated step.
+/// The all-reduces of the norm of all gradients and of the parameters' amax have no group. The wait
+/// for them counts as computation.
 llvm::Error StepReader::addCollective(const Slice &slice, llvm::StringRef kind) {
   std::optional<double> exposedUs = slice.arguments->getNumber("exposed us");
   if (!exposedUs)
@@ -78,8 +78,11 @@ llvm::Error StepReader::addCollective(const Slice &slice, llvm::StringRef kind) 
   lastIsCollective = llvm::StringRef(slice.name).starts_with(kind);
   if (!lastIsCollective) {
     const double endUs = slice.startUs + slice.durationUs;
-    step.operations.push_back(
-        {{(endUs - *exposedUs) * 1e3, *exposedUs * 1e3}, "", slice.name, StepPart::Update});
+    const bool isAmax = llvm::StringRef(slice.name).ends_with("amax");
+    step.operations.push_back({{(endUs - *exposedUs) * 1e3, *exposedUs * 1e3},
+                               "",
+                               slice.name,
+                               isAmax ? StepPart::Forward : StepPart::Update});
     return llvm::Error::success();
   }
   const double endNs = (slice.startUs + slice.durationUs) * 1e3; // unless addWait says more

@@ -14,7 +14,8 @@ void fsdp::setExpectedDurations(PlanTables &tables, const cost::CostModel &costs
       kind = cost::CollectiveKind::AllGather;
     else if (entry.kind == FSDP_REDUCE_SCATTER_START)
       kind = cost::CollectiveKind::ReduceScatter;
-    else if (entry.kind != FSDP_ALL_REDUCE_START && entry.kind != FSDP_NORM_ALL_REDUCE_START)
+    else if (entry.kind != FSDP_ALL_REDUCE_START && entry.kind != FSDP_NORM_ALL_REDUCE_START &&
+             entry.kind != FSDP_AMAX_ALL_REDUCE_START)
       continue;
     const fsdp_communicator &communicator = tables.communicators[entry.communicator];
     int64_t bytes = entry.bytes;

@@ -30,10 +30,20 @@ LogicalResult Lowering::lower(PartialNormOp norm) {
   return success();
 }
 
-/// The only tensor reduction in plans: of the norm, over the shard axis, by its norm type (S8).
+/// The tensor reductions in plans: of the amax of parameters, by max (S2), and of the norm, by its
+/// norm type (S8), over the shard axis.
 LogicalResult Lowering::lowerTensorReduction(AllReduceStartOp start) {
+  if (auto amax = start.getSource().getDefiningOp<PartialAmaxOp>()) {
+    fsdp_entry &entry = addStart(FSDP_AMAX_ALL_REDUCE_START, start);
+    entry.dtype = FSDP_F32;
+    entry.source = entry.destination = baseOf.lookup(amax.getResult());
+    entry.count = cast<RankedTensorType>(amax.getResult().getType()).getNumElements();
+    entry.bytes = entry.count * static_cast<int64_t>(sizeof(float));
+    return success();
+  }
   if (!start.getSource().getDefiningOp<PartialNormOp>())
-    return start.emitOpError("of a tensor that is no fsdp.partial_norm has no form in plans");
+    return start.emitOpError("of a tensor that is no fsdp.partial_norm or "
+                             "fsdp.partial_amax has no form in plans");
   fsdp_entry &entry = addStart(FSDP_NORM_ALL_REDUCE_START, start);
   entry.dtype = FSDP_F64;
   entry.source = entry.destination = baseOf.lookup(start.getSource());

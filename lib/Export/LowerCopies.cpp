@@ -36,10 +36,10 @@ void Lowering::divideInPlace(uint32_t value, double divisor, StringRef module, L
   entry.location = builder.addLocation(location);
 }
 
-void Lowering::addZero(int64_t begin, int64_t end, StringRef module) {
+void Lowering::addZero(int64_t begin, int64_t end, StringRef module, fsdp_phase phase) {
   if (begin == end)
     return;
-  fsdp_entry &entry = builder.addEntry(FSDP_ZERO, FSDP_BACKWARD);
+  fsdp_entry &entry = builder.addEntry(FSDP_ZERO, phase);
   entry.destination = begin;
   entry.bytes = end - begin;
   entry.module = builder.addString(module);

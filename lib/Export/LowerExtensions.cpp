@@ -17,12 +17,19 @@ static std::string getOperator(StringRef name, StringRef what) {
 
 void Lowering::addCallInPlace(fsdp_phase phase, StringRef callee, ArrayRef<uint32_t> values,
                               StringRef module, Location location) {
-  std::vector<fsdp_argument> &arguments = builder.tables.arguments;
-  uint32_t first = arguments.size();
+  SmallVector<fsdp_argument> arguments;
   for (uint32_t value : values)
     arguments.push_back(
         {.kind = FSDP_ARG_VALUE, .index = value, .count = 0, .reserved = 0, .payload = {}});
-  uint32_t result = builder.addIntegers({values.back()});
+  addCallInPlace(phase, callee, arguments, module, location);
+}
+
+void Lowering::addCallInPlace(fsdp_phase phase, StringRef callee, ArrayRef<fsdp_argument> values,
+                              StringRef module, Location location) {
+  std::vector<fsdp_argument> &arguments = builder.tables.arguments;
+  uint32_t first = arguments.size();
+  llvm::append_range(arguments, values);
+  uint32_t result = builder.addIntegers({values.back().index});
   fsdp_entry &entry = builder.addEntry(FSDP_CALL, phase);
   entry.callee = builder.addString(callee);
   entry.first_argument = first;
@@ -39,8 +46,10 @@ LogicalResult Lowering::lower(EncodeOp encode) {
   if (failed(offset))
     return failure();
   const GroupInfo &group = groups.lookup(encode.getSource().getType());
-  AllGatherExtensionAttr extension = GroupOp(group.op).getAllGatherExtensionAttr();
   baseOf[encode.getResult()] = *offset;
+  if (encode.getAmax())
+    return castToFloat8(encode, group, *offset);
+  AllGatherExtensionAttr extension = GroupOp(group.op).getAllGatherExtensionAttr();
   int64_t source = baseOf.lookup(encode.getSource());
   for (auto [i, place] : llvm::enumerate(group.layout.parameters)) {
     if (place.chunkElements == 0)

@@ -157,6 +157,8 @@ LogicalResult Lowering::lower(AllGatherStartOp start) {
     return failure();
   const GroupInfo &group = groups.lookup(start.getShardType());
   fsdp_entry &entry = addStart(FSDP_ALL_GATHER_START, start, group, group.gathered);
+  if (group.isEncoded())
+    entry.dtype = FSDP_U8;
   if (CollectiveOpInterface(start).getNeighbours()) {
     entry.count = group.chunk.shardElements;
     entry.bytes = group.getChunkBytes();
@@ -204,7 +206,7 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
   addWait(wait, phase);
   if (!group.isFlat() && (!wait.getOffsets() || wait.getOffsets()->size() != group.params.size()))
     return wait.emitOpError("needs one offset per parameter in the per-param layout");
-  if (group.isEncoded())
+  if (!group.encodedBegins.empty())
     return decode(wait, group, gathered);
   for (auto [i, value] : llvm::enumerate(wait.getResults())) {
     int64_t base = group.isFlat() ? gathered + group.getParamBegin(i, group.gathered)

@@ -66,6 +66,10 @@ private:
   llvm::LogicalResult lower(LaunchOp launch);
   llvm::LogicalResult lower(ShardOp shard);
   llvm::LogicalResult lower(EncodeOp encode);
+  /// Casts the shard to an 8-bit float.
+  llvm::LogicalResult castToFloat8(EncodeOp encode, const GroupInfo &group, int64_t offset);
+  llvm::LogicalResult lower(PartialAmaxOp amax);
+  llvm::LogicalResult lower(AmaxOp amax);
   llvm::LogicalResult lower(ChunkOp chunk);
   llvm::LogicalResult lower(AllGatherStartOp start);
   llvm::LogicalResult lower(AllGatherWaitOp wait);
@@ -107,10 +111,20 @@ private:
   llvm::FailureOr<int64_t> getOffset(mlir::Operation *op, std::optional<int64_t> offset);
   void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
                mlir::Location location);
-  void addZero(int64_t begin, int64_t end, llvm::StringRef module);
-  /// Calls a torch operator that writes to its last argument and returns it.
+  void addZero(int64_t begin, int64_t end, llvm::StringRef module,
+               fsdp_phase phase = FSDP_BACKWARD);
+  /// Calls a torch operator that writes to its last argument, a value, and returns it.
+  void addCallInPlace(fsdp_phase phase, llvm::StringRef callee,
+                      llvm::ArrayRef<fsdp_argument> arguments, llvm::StringRef module,
+                      mlir::Location location);
   void addCallInPlace(fsdp_phase phase, llvm::StringRef callee, llvm::ArrayRef<uint32_t> values,
                       llvm::StringRef module, mlir::Location location);
+  /// The part of a shard at `base` that holds the group's parameter, and the first arguments of the
+  /// operators that take it: the part, its number, and the parameter's elements.
+  llvm::SmallVector<fsdp_argument> getFloat8Part(const GroupInfo &group, unsigned param,
+                                                 int64_t base);
+  /// One of the largest absolute values at `base`.
+  uint32_t getAmaxValue(int64_t base, int64_t index, llvm::StringRef param);
   /// Decodes the gathered bytes at `gathered` into the parameters that the wait yields.
   llvm::LogicalResult decode(AllGatherWaitOp wait, const GroupInfo &group, int64_t gathered);
   void divideInPlace(uint32_t value, double divisor, llvm::StringRef module,

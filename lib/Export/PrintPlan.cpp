@@ -221,6 +221,9 @@ void Printer::printArgument(const fsdp_argument &argument) {
   case FSDP_ARG_LAYOUT:
     os << "strided";
     break;
+  case FSDP_ARG_PART:
+    os << "part of " << argument.payload.integer;
+    break;
   }
 }
 
@@ -340,6 +343,11 @@ void Printer::printEntry(const fsdp_entry &entry) {
     break;
   case FSDP_NORM_ALL_REDUCE_START:
     os << "norm_all_reduce.start on " << getStreamName(entry.stream) << ", handle " << entry.handle
+       << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
+    printExpected(entry);
+    break;
+  case FSDP_AMAX_ALL_REDUCE_START:
+    os << "amax_all_reduce.start on " << getStreamName(entry.stream) << ", handle " << entry.handle
        << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
     printExpected(entry);
     break;

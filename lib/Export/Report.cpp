@@ -40,15 +40,18 @@ struct Event {
 
 struct Collective {
   StringRef kind, axis;
-  const GroupInfo *group; // null for the norm of all gradients
+  const GroupInfo *group; // null for a tensor
   Phase phase;
   int64_t elements;
   Transport transport = Transport::Kernels;
+  StringRef of = {}; // what the numbers of a tensor are
+  Type tensorType = {};
 
   const GroupForm &form() const {
     return kind == "all_gather" ? group->gathered : group->gradients;
   }
-  int64_t bytes() const { return elements * (group ? form().elementBytes : sizeof(double)); }
+  Type dtype() const { return group ? form().elementType : tensorType; }
+  int64_t bytes() const { return elements * dtype().getIntOrFloatBitWidth() / 8; }
 };
 
 } // namespace
@@ -154,8 +157,11 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
       if (kind != "all_reduce")
         addEvent(kind == "all_gather" ? "unshard" : "post_backward", name, start.getPhase());
     } else {
-      collectives.push_back({kind, axis, nullptr, start.getPhase(),
-                             cast<RankedTensorType>(start.getPayload()).getNumElements()});
+      auto tensor = cast<RankedTensorType>(start.getPayload());
+      const bool isAmax = start->getOperand(0).getDefiningOp<PartialAmaxOp>() != nullptr;
+      collectives.push_back({kind, axis, nullptr, start.getPhase(), tensor.getNumElements(),
+                             Transport::Kernels, isAmax ? "parameter amax" : "gradient norm",
+                             tensor.getElementType()});
     }
   };
   for (auto step : module.getOps<func::FuncOp>())
@@ -194,9 +200,9 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
           if (group)
             out.attribute("group", GroupOp(group->op).getModuleName());
           else
-            out.attribute("of", "gradient norm");
+            out.attribute("of", collective.of);
           out.attribute("phase", getPhaseName(collective.phase));
-          out.attribute("dtype", group ? getDtypeName(collective.form().elementType) : "f64");
+          out.attribute("dtype", getDtypeName(collective.dtype()));
           out.attribute("elements", collective.elements);
           out.attribute("axis", collective.axis);
           if (collective.transport != Transport::Kernels)

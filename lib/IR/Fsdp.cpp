@@ -224,11 +224,20 @@ static Type getTravelType(Type type, ParamOp param) {
   return isNarrower ? expected.clone(element) : expected;
 }
 
+/// A parameter is also read as an 8-bit float, as its group casts it (GroupOp::getFloat8Cast).
+static Type getReadType(Type type, ParamOp param) {
+  auto own = cast<RankedTensorType>(param.getType());
+  Type element = cast<RankedTensorType>(type).getElementType();
+  if (own.getElementType().isF32() && isa<Float8E4M3FNType, Float8E5M2Type>(element))
+    return own.clone(element);
+  return getTravelType(type, param);
+}
+
 LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Operation *source = symbols.lookupNearestSymbolFrom(*this, getSourceAttr());
   Type expected;
   if (auto param = dyn_cast_or_null<ParamOp>(source))
-    expected = getTravelType(getResult().getType(), param);
+    expected = getReadType(getResult().getType(), param);
   else if (auto buffer = dyn_cast_or_null<BufferOp>(source))
     expected = buffer.getType();
   else

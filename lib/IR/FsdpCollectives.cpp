@@ -78,7 +78,7 @@ static FailureOr<GroupOp> checkShard(Operation *op, ShardType type, SymbolTableC
            << AllGatherStartOp::getOperationName() << "' takes";
   TypeAttr dtype = (*group.*said)();
   Type expected = dtype ? dtype.getValue() : own;
-  if (group->getAllGatherExtension() && isa<ShardOp, AllGatherStartOp>(op))
+  if (group->isEncoded() && isa<ShardOp, AllGatherStartOp>(op))
     expected = isa<ShardOp>(op) ? own : getGatheredType(*group, own);
   if (!own || type.getElementType() == expected || (isOwnAllowed && type.getElementType() == own))
     return group;
@@ -119,12 +119,18 @@ LogicalResult EncodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<GroupOp> group = resolve<GroupOp>(*this, source.getGroup(), symbols, "group");
   if (failed(group))
     return failure();
-  if (!group->getAllGatherExtension()) {
-    InFlightDiagnostic diag = emitOpError("encodes a shard of group ")
-                              << source.getGroup() << ", which has no all_gather_extension";
+  if (!group->isEncoded()) {
+    InFlightDiagnostic diag =
+        emitOpError("encodes a shard of group ")
+        << source.getGroup() << ", which has no all_gather_extension and is not gathered as float8";
     diag.attachNote(group->getLoc()) << "declared here";
     return diag;
   }
+  if (bool(getAmax()) != group->isGatheredAsFloat8())
+    return emitOpError("of group ")
+           << source.getGroup()
+           << (getAmax() ? " takes the amax of parameters, which its all_gather_extension does not"
+                         : " lacks the amax of the parameters, by which it casts them to float8");
   Type own = getParamDtype(*group, symbols);
   auto expected = ShardType::get(getContext(), source.getGroup(), own);
   if (own && source != expected)
@@ -134,6 +140,34 @@ LogicalResult EncodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
                      *group);
 }
 void EncodeOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "q"); }
+
+LogicalResult PartialAmaxOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  int64_t numParams = 0;
+  for (Value shard : getShards()) {
+    auto type = cast<ShardType>(shard.getType());
+    FailureOr<GroupOp> group = resolve<GroupOp>(*this, type.getGroup(), symbols, "group");
+    if (failed(group))
+      return failure();
+    if (!group->isGatheredAsFloat8()) {
+      InFlightDiagnostic diag = emitOpError("takes a shard of group ")
+                                << type.getGroup() << ", which is not gathered as float8";
+      diag.attachNote(group->getLoc()) << "declared here";
+      return diag;
+    }
+    numParams += group->getParams().size();
+  }
+  auto expected = RankedTensorType::get({numParams}, Float32Type::get(getContext()));
+  if (getResult().getType() == expected)
+    return success();
+  return emitOpError("yields ") << getResult().getType() << ", expected " << expected
+                                << ": one number for each parameter of its groups";
+}
+void PartialAmaxOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "part"); }
+
+LogicalResult AmaxOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return resolve<ParamOp>(*this, getParamAttr(), symbols, "parameter");
+}
+void AmaxOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "amax"); }
 
 LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getResult().getType().getGroup() != getGroupAttr())

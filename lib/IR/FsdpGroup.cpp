@@ -45,6 +45,12 @@ static LogicalResult checkTravelDtype(GroupOp group, Type dtype, StringRef what,
   if (!dtype || !param)
     return success();
   Type own = cast<RankedTensorType>(param.getType()).getElementType();
+  if (Float8CastAttr float8 = group.getFloat8CastAttr(); float8 && what == "gather_dtype") {
+    if (dtype == float8.getDtype())
+      return success();
+    return group.emitOpError("has gather_dtype ")
+           << dtype << ", but float8_cast casts its parameters to " << float8.getDtype();
+  }
   if (dtype == own || (own.isF32() && (dtype.isBF16() || dtype.isF16())))
     return success();
   MLIRContext *context = group.getContext();
@@ -156,6 +162,44 @@ static LogicalResult checkExtension(GroupOp group, ParamOp param, int64_t ranks)
   return diag;
 }
 
+/// Each rank casts its part of f32 parameters.
+static LogicalResult checkFloat8Cast(GroupOp group, ParamOp param, int64_t ranks) {
+  if (!group.getFloat8Cast())
+    return success();
+  auto refuse = [&](const Twine &why) {
+    return group.emitOpError("@") << group.getSymName() << " has a float8_cast and " << why;
+  };
+  if (group.getAllGatherExtension())
+    return refuse("an all_gather_extension; expected one of them");
+  if (ranks == 1)
+    return refuse("shards on 1 rank, where nothing is gathered; expected at least 2");
+  if (std::optional<int64_t> kept = group.getReshardRanks())
+    return refuse("keeps chunks over " + Twine(*kept) +
+                  " ranks; expected reshard_after_forward true or false");
+  if (group.areParametersOnHost())
+    return refuse("offload_policy cpu; expected none");
+  Type own = param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
+  if (!own || own.isF32())
+    return success();
+  InFlightDiagnostic diag = refuse("parameters of ");
+  diag << own << "; expected f32";
+  diag.attachNote(param.getLoc()) << "declared here";
+  return diag;
+}
+
+LogicalResult Float8CastAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type dtype,
+                                     Type from, Type scale, FloatAttr eps, bool) {
+  if (!isa<Float8E4M3FNType, Float8E5M2Type>(dtype))
+    return emitError() << "float8_cast casts to " << dtype << ", expected f8E4M3FN or f8E5M2";
+  if (from && !from.isBF16() && !from.isF16())
+    return emitError() << "float8_cast rounds parameters to " << from << ", expected bf16 or f16";
+  if (!scale.isF32() && !scale.isF64())
+    return emitError() << "float8_cast computes the scale in " << scale << ", expected f32 or f64";
+  if (!eps.getType().isF64() || !(eps.getValueAsDouble() > 0))
+    return emitError() << "float8_cast has eps " << eps << ", expected an f64 above 0";
+  return success();
+}
+
 LogicalResult AllGatherExtensionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                                              StringAttr name, int64_t bytesPerElement,
                                              int64_t bytesPerPart) {
@@ -230,7 +274,8 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
       frozen = *param;
   }
   if (failed(checkShardDims(*this, params, mesh->getSizes().back())) ||
-      failed(checkExtension(*this, first, mesh->getSizes().back())))
+      failed(checkExtension(*this, first, mesh->getSizes().back())) ||
+      failed(checkFloat8Cast(*this, first, mesh->getSizes().back())))
     return failure();
   for (ArrayAttr list : {getForwardPrefetchAttr(), getBackwardPrefetchAttr()})
     for (Attribute name : list ? list.getValue() : ArrayRef<Attribute>()) {

@@ -74,6 +74,14 @@ StepRole ShardOp::getRole() { return StepRole::Begin; }
 StepRole EncodeOp::getRole() { return StepRole::Begin; }
 Category EncodeOp::getMadeCategory(OpResult) { return BufferCategory::EncodedShard; }
 
+StepRole PartialAmaxOp::getRole() { return StepRole::Begin; }
+std::string PartialAmaxOp::getTitle() { return "amax of parameters"; }
+Category PartialAmaxOp::getMadeCategory(OpResult) { return BufferCategory::Activation; }
+
+StepRole AmaxOp::getRole() { return StepRole::Free; }
+bool AmaxOp::isOfGroups() { return false; }
+Value AmaxOp::getAlias(OpResult) { return getTotal(); }
+
 StepRole ChunkOp::getRole() { return StepRole::Compute; }
 Category ChunkOp::getMadeCategory(OpResult) { return BufferCategory::Chunk; }
 

@@ -46,6 +46,8 @@ static void decodePart(const char *bytes, int64_t elements, float *part) {
 
 void RanksInterpreter::visit(EncodeOp encode) {
   const GroupInfo &group = groups.lookup(encode.getSource().getType());
+  if (encode.getAmax())
+    return castToFloat8(encode, group);
   (void)getExtension(group);
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor shard = get(index, encode.getSource(), encode);

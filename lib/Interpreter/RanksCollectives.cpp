@@ -113,7 +113,7 @@ void RanksInterpreter::visit(AllGatherWaitOp wait) {
     const int64_t partElements = gathered.numel() / layout.ranks;
     for (unsigned part = 0; part < layout.ranks; ++part) {
       at::Tensor shard = gathered.narrow(0, part * partElements, partElements);
-      shards.push_back(group.isEncoded() ? decodeShard(group, shard) : shard);
+      shards.push_back(group.encodedBegins.empty() ? shard : decodeShard(group, shard));
     }
     for (auto [param, value] : llvm::enumerate(wait.getResults())) {
       auto type = cast<RankedTensorType>(value.getType());

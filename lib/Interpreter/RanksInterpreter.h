@@ -75,6 +75,9 @@ private:
   void visit(WriteOp write);
   void visit(ShardOp shard);
   void visit(EncodeOp encode);
+  void visit(PartialAmaxOp amax);
+  void visit(AmaxOp amax);
+  void castToFloat8(EncodeOp encode, const GroupInfo &group);
   void visit(AllReduceHookOp hook);
   void visit(PackOp pack);
   void visit(CastOp cast);

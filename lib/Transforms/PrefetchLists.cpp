@@ -35,13 +35,13 @@ LogicalResult Lists::orderCalls() {
   llvm::SmallSetVector<unsigned, 32> seen;
   for (const Hook &hook : *hooks)
     if (hook.kind == HookKind::PreForward && !step.groups[hook.group].isRoot() &&
-        !asked[hook.group].isFrozenPart)
+        !asked[hook.group].isPart())
       seen.insert(hook.group);
   calls = seen.takeVector();
   return success();
 }
 
-/// Adds all groups of a call: its frozen parameters may form separate groups.
+/// Adds all groups of a call: some parameters may form separate groups.
 void Lists::addCall(unsigned group, SmallVectorImpl<Attribute> &list) {
   for (auto [index, other] : llvm::enumerate(asked))
     if (other.modules == asked[group].modules)
@@ -69,7 +69,7 @@ FailureOr<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targe
   };
   for (const std::string &module : targets.modules) {
     const ParamGroup *served = llvm::find_if(asked, [&](const ParamGroup &other) {
-      return !other.isFrozenPart && llvm::is_contained(other.modules, module);
+      return !other.isPart() && llvm::is_contained(other.modules, module);
     });
     if (served == asked.end())
       return fail(module, "which is no module of a group");
@@ -85,7 +85,7 @@ LogicalResult Lists::run() {
   if (failed(orderCalls()))
     return failure();
   for (auto [index, group] : llvm::enumerate(asked)) {
-    if (group.isFrozenPart)
+    if (group.isPart())
       continue;
     for (bool isForward : {true, false}) {
       const GroupOptions &options = group.options;

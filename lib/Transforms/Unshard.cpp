@@ -79,6 +79,8 @@ void Unsharder::replace(UpdateOp update) {
 
 void Unsharder::run() {
   SmallVector<Operation *> replaced;
+  for (auto amax : step.getBody().getOps<AmaxOp>())
+    amax.getTotalMutable().clear();
   for (Operation &op : llvm::make_early_inc_range(step.getBody())) {
     if (auto wait = dyn_cast<AllGatherWaitOp>(op))
       replace(wait);

@@ -31,8 +31,9 @@ namespace {
 /// Converts one argument; no value if its kind does not fit the type in the schema.
 class Converter {
 public:
-  Converter(const PlanView &view, std::span<const at::Tensor> tensors, c10::Device device)
-      : view(view), tensors(tensors), device(device) {}
+  Converter(const PlanView &view, std::span<const at::Tensor> tensors, c10::Device device,
+            unsigned rank)
+      : view(view), tensors(tensors), device(device), rank(rank) {}
 
   std::optional<IValue> convert(const fsdp_argument &argument, c10::TypePtr type,
                                 std::optional<int32_t> length) const;
@@ -51,6 +52,7 @@ private:
   const PlanView &view;
   std::span<const at::Tensor> tensors;
   const c10::Device device;
+  const unsigned rank;
 };
 } // namespace
 
@@ -215,6 +217,10 @@ std::optional<IValue> Converter::convert(const fsdp_argument &argument, c10::Typ
     if (type->kind() != TypeKind::IntType)
       return std::nullopt;
     return IValue(static_cast<int64_t>(c10::Layout::Strided));
+  case FSDP_ARG_PART: // shards of one replica have consecutive ranks
+    if (type->kind() != TypeKind::IntType)
+      return std::nullopt;
+    return IValue(static_cast<int64_t>(rank) % argument.payload.integer);
   case FSDP_ARG_DEVICE:
     if (type->kind() != TypeKind::DeviceObjType)
       return std::nullopt;
@@ -227,13 +233,13 @@ std::optional<IValue> Converter::convert(const fsdp_argument &argument, c10::Typ
 Result<std::vector<IValue>> fsdp::rt::bindArguments(const PlanView &view, const fsdp_entry &entry,
                                                     const c10::OperatorHandle &op,
                                                     std::span<const at::Tensor> tensors,
-                                                    c10::Device device) {
+                                                    c10::Device device, unsigned rank) {
   const std::vector<c10::Argument> &places = op.schema().arguments();
   std::span<const fsdp_argument> given = view.arguments(entry);
   if (given.size() > places.size())
     return Status::error(view.describeEntry(entry) + ": " + std::to_string(given.size()) +
                          " arguments, the operator takes " + std::to_string(places.size()));
-  Converter converter(view, tensors, device);
+  Converter converter(view, tensors, device, rank);
   std::vector<IValue> arguments;
   arguments.reserve(places.size());
   for (size_t i = 0; i < places.size(); ++i) {

@@ -19,12 +19,12 @@ Result<c10::OperatorHandle> findOperator(const PlanView &view, const fsdp_entry 
 
 /// The arguments of a call, converted to the types of the schema: a number in place of a tensor
 /// becomes a wrapped number; dtypes, layouts and memory formats become integers; missing trailing
-/// arguments take the schema's defaults. `tensors` are the plan's values, on `device`. The error
-/// names the operator and the argument.
+/// arguments take the schema's defaults. `tensors` are the plan's values, on `device` of `rank`.
+/// The error names the operator and the argument.
 Result<std::vector<c10::IValue>> bindArguments(const PlanView &view, const fsdp_entry &entry,
                                                const c10::OperatorHandle &op,
                                                std::span<const at::Tensor> tensors,
-                                               c10::Device device);
+                                               c10::Device device, unsigned rank);
 
 } // namespace fsdp::rt
 

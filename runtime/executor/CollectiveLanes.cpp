@@ -45,9 +45,8 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
   auto dtype = static_cast<fsdp_dtype>(entry.dtype);
   auto count = static_cast<size_t>(entry.count);
   ReduceOp op = entry.reduce_op == FSDP_AVERAGE ? ReduceOp::Average : ReduceOp::Sum;
-  communicator.setGroup(lane, entry.kind == FSDP_NORM_ALL_REDUCE_START
-                                  ? ""
-                                  : view.string(view.groups()[entry.target].name));
+  communicator.setGroup(lane,
+                        reducesNumbers(entry) ? "" : view.string(view.groups()[entry.target].name));
   switch (entry.kind) {
   case FSDP_ALL_GATHER_START:
     return communicator.allGather(lane, source, destination, static_cast<size_t>(entry.bytes));
@@ -59,6 +58,8 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
     return view.normType() == FSDP_NORM_INF
                ? communicator.allReduce(lane, destination, count, FSDP_I64, ReduceOp::Max)
                : communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
+  case FSDP_AMAX_ALL_REDUCE_START: // as above
+    return communicator.allReduce(lane, destination, count, FSDP_I32, ReduceOp::Max);
   default:
     if (entry.reduce_op != FSDP_PREMUL_SUM)
       return communicator.reduceScatter(lane, source, destination, count, dtype, op);

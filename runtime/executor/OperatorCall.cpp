@@ -22,7 +22,7 @@ static size_t alignUp(size_t bytes) {
 
 Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entry &entry,
                                            std::span<const at::Tensor> tensors, std::byte *arena,
-                                           c10::Device device) {
+                                           c10::Device device, unsigned rank) {
   Result<c10::OperatorHandle> op = findOperator(view, entry);
   if (!op.ok())
     return op.status();
@@ -34,7 +34,8 @@ Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entr
   if (!call.returnsList && entry.num_results > returns.size())
     return Status::error(view.describeEntry(entry) + ": " + std::to_string(entry.num_results) +
                          " results, the operator has " + std::to_string(returns.size()));
-  Result<std::vector<c10::IValue>> arguments = bindArguments(view, entry, *op, tensors, device);
+  Result<std::vector<c10::IValue>> arguments =
+      bindArguments(view, entry, *op, tensors, device, rank);
   if (!arguments.ok())
     return arguments.status();
   call.arguments = std::move(*arguments);

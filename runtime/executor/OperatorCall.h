@@ -38,11 +38,11 @@ struct CallContext {
 
 class OperatorCall {
 public:
-  /// Resolves the call (or view) `entry`; `tensors` are the plan's values, in memory of `device` at
-  /// `arena`.
+  /// Resolves the call (or view) `entry` for a rank of the run; `tensors` are the plan's values, in
+  /// memory of `device` at `arena`.
   static Result<OperatorCall> resolve(const PlanView &view, const fsdp_entry &entry,
                                       std::span<const at::Tensor> tensors, std::byte *arena,
-                                      c10::Device device);
+                                      c10::Device device, unsigned rank);
 
   /// For a view: makes the view of its argument and checks its address against the plan.
   Status checkView(CallContext &context) const;

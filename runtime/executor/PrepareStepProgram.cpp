@@ -213,7 +213,7 @@ Status StepProgram::prepareEntry(uint32_t index) {
   case FSDP_CALL:
   case FSDP_VIEW: {
     Result<OperatorCall> call =
-        OperatorCall::resolve(view, entry, tensors, arena, runtime.tensorDevice());
+        OperatorCall::resolve(view, entry, tensors, arena, runtime.tensorDevice(), rank);
     if (!call.ok())
       return call.status();
     std::vector<OperatorCall> &list = entry.kind == FSDP_CALL ? calls : views;
@@ -225,6 +225,7 @@ Status StepProgram::prepareEntry(uint32_t index) {
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
   case FSDP_NORM_ALL_REDUCE_START:
+  case FSDP_AMAX_ALL_REDUCE_START:
     if (entry.coalesced)
       ++instructions.back().index;
     else

@@ -43,6 +43,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
   case FSDP_NORM_ALL_REDUCE_START:
+  case FSDP_AMAX_ALL_REDUCE_START:
     lanes.start(instruction.entry, instruction.index, awaited);
     return {};
   case FSDP_FETCH_STATE_START:

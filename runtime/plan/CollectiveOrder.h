@@ -15,11 +15,17 @@
 
 namespace fsdp::rt {
 
+/// True for all-reduces of the gradients' norm and of parameters' largest absolute values, which
+/// belong to no group.
+inline bool reducesNumbers(const fsdp_entry &entry) {
+  return entry.kind == FSDP_NORM_ALL_REDUCE_START || entry.kind == FSDP_AMAX_ALL_REDUCE_START;
+}
+
 /// True for entries in which peers take part. Copies to and from the host run on streams, too, but
 /// have no peers.
 inline bool isCollective(const fsdp_entry &entry) {
   return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
-         entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START;
+         entry.kind == FSDP_ALL_REDUCE_START || reducesNumbers(entry);
 }
 
 /// The indices of the collective entries, in order of issue.

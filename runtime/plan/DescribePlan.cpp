@@ -161,9 +161,12 @@ static std::string collectivesText(const PlanView &view) {
     }
   std::string text = "collectives per step:";
   bool any = false;
-  int64_t norms = 0;
-  for (const fsdp_entry &entry : view.entries())
+  int64_t norms = 0, amaxes = 0, amaxBytes = 0;
+  for (const fsdp_entry &entry : view.entries()) {
     norms += entry.kind == FSDP_NORM_ALL_REDUCE_START;
+    amaxes += entry.kind == FSDP_AMAX_ALL_REDUCE_START;
+    amaxBytes += entry.kind == FSDP_AMAX_ALL_REDUCE_START ? entry.bytes : 0;
+  }
   const char *kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
   const char *phases[] = {"forward", "backward"};
   for (unsigned kind = 0; kind < 3; ++kind)
@@ -177,6 +180,9 @@ static std::string collectivesText(const PlanView &view) {
   if (norms)
     text += format("\n  all_reduce of the gradients' norm: %lld, 8 bytes",
                    static_cast<long long>(norms));
+  if (amaxes)
+    text += format("\n  all_reduce of the parameters' amax: %lld, %s",
+                   static_cast<long long>(amaxes), bytesText(amaxBytes).c_str());
   return text + (any ? "\n" : " none\n");
 }
 

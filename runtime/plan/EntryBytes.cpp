@@ -76,6 +76,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     break;
   case FSDP_ALL_REDUCE_START:
   case FSDP_NORM_ALL_REDUCE_START: // in place
+  case FSDP_AMAX_ALL_REDUCE_START:
   case FSDP_STORE_STATE_START:
   case FSDP_STORE_START:
     result.untilWait = true;

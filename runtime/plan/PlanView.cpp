@@ -234,6 +234,9 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_NORM_ALL_REDUCE_START:
     text = "all_reduce of the gradients' norm";
     break;
+  case FSDP_AMAX_ALL_REDUCE_START:
+    text = "all_reduce of the parameters' amax";
+    break;
   case FSDP_CLIP_FACTOR:
     text = "clip factor";
     break;

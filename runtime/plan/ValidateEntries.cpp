@@ -30,6 +30,7 @@ private:
   bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
   bool checkHostCopy(const fsdp_entry &entry, const std::string &where);
   bool checkGradients(const fsdp_entry &entry, const std::string &where);
+  bool checkAmax(const fsdp_entry &entry, const std::string &where);
   bool checkChunk(const fsdp_entry &entry, const std::string &where);
   bool checkStored(int64_t host, int64_t bytes, const std::string &where);
   bool checkKernel(const fsdp_entry &entry, const std::string &where);
@@ -80,8 +81,14 @@ bool EntryValidator::checkArguments(const fsdp_entry &entry, const std::string &
       if (elementBytes(static_cast<uint32_t>(argument.payload.integer)) == 0)
         return fail(where + ": unknown dtype " + std::to_string(argument.payload.integer));
       break;
+    case FSDP_ARG_PART:
+      if (argument.payload.integer < 1 || argument.payload.integer > int64_t(plan.world_size))
+        return fail(where + ": an argument is the number of one of " +
+                    std::to_string(argument.payload.integer) + " shards, of " +
+                    std::to_string(plan.world_size) + " ranks");
+      break;
     default:
-      if (argument.kind > FSDP_ARG_LAYOUT)
+      if (argument.kind > FSDP_ARG_PART)
         return fail(where + ": argument of unknown kind " + std::to_string(argument.kind));
     }
   }
@@ -136,7 +143,9 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
       return false;
     if (isEncoded(entry, group)) {
-      if (ofChunks || group.layout != FSDP_LAYOUT_PER_PARAM || entry.from_host)
+      const bool hasPlaces = // a byte for each element, or parameters that are decoded elsewhere
+          entry.bytes == group.shard_elements || group.layout == FSDP_LAYOUT_PER_PARAM;
+      if (ofChunks || !hasPlaces || entry.from_host)
         return fail(where + ": gathers encoded shards, but its group keeps " +
                     (ofChunks          ? "chunks"
                      : entry.from_host ? "them on the host"
@@ -183,6 +192,18 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     return range(entry.destination, bytes, "it", where);
   return range(entry.source, bytes * ranks, "its input", where) &&
          range(entry.destination, bytes, "its output", where);
+}
+
+/// The numbers of one rank and of its peers have the same places.
+bool EntryValidator::checkAmax(const fsdp_entry &entry, const std::string &where) {
+  if (entry.stream != FSDP_REDUCE || entry.dtype != FSDP_F32 || entry.count < 1 ||
+      entry.coalesced || entry.bytes != multiply(entry.count, sizeof(float)) ||
+      entry.source != entry.destination || view.communicatorOf(entry).ranks < 2)
+    return fail(where + ": of " + std::to_string(entry.count) + " " + dtypeName(entry.dtype) +
+                " in " + std::to_string(entry.bytes) + " bytes on stream " +
+                std::to_string(entry.stream) + " over " +
+                std::to_string(view.communicatorOf(entry).ranks) + " ranks");
+  return range(entry.destination, entry.bytes, "it", where);
 }
 
 bool EntryValidator::checkChunk(const fsdp_entry &entry, const std::string &where) {
@@ -344,6 +365,12 @@ Status EntryValidator::run() {
     case FSDP_NORM_ALL_REDUCE_START:
       if (!index(entry.handle, plan.num_handles, "handle", where) ||
           !checkCommunicator(entry, where) || !meets(entry, view.normRanks(), 1, where))
+        return status;
+      start(entry, where);
+      break;
+    case FSDP_AMAX_ALL_REDUCE_START:
+      if (!index(entry.handle, plan.num_handles, "handle", where) ||
+          !checkCommunicator(entry, where) || !checkAmax(entry, where))
         return status;
       start(entry, where);
       break;

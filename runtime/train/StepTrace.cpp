@@ -161,7 +161,7 @@ void StepWriter::writeCollective(const Collective &collective, size_t id) {
   const fsdp_entry &first = entries[collective.first];
   bool across = first.kind == FSDP_ALL_REDUCE_START, gathers = first.kind == FSDP_ALL_GATHER_START;
   Track track = across ? Replicate : gathers ? Gather : Reduce;
-  bool isNorm = first.kind == FSDP_NORM_ALL_REDUCE_START; // belongs to no group
+  bool isNorm = reducesNumbers(first); // belongs to no group
   std::string name = isNorm    ? plan.describeEntry(first)
                      : across  ? "all_reduce"
                      : gathers ? "all_gather"

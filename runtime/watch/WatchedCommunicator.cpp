@@ -3,6 +3,7 @@
 #include "watch/WatchedCommunicator.h"
 #include "DType.h"
 #include "comm/CollectiveNames.h"
+#include "plan/CollectiveOrder.h"
 
 using namespace fsdp::rt;
 
@@ -33,9 +34,8 @@ Status WatchedCommunicator::run(unsigned lane, fsdp_entry_kind kind, size_t byte
   size_t expected = entry.kind == FSDP_ALL_GATHER_START
                         ? static_cast<size_t>(entry.bytes)
                         : static_cast<size_t>(entry.count) * elementBytes(entry.dtype);
-  // The gradients' norm is an all-reduce, too.
-  uint8_t entryKind =
-      entry.kind == FSDP_NORM_ALL_REDUCE_START ? uint8_t(FSDP_ALL_REDUCE_START) : entry.kind;
+  // The reductions of numbers are all-reduces, too.
+  uint8_t entryKind = reducesNumbers(entry) ? uint8_t(FSDP_ALL_REDUCE_START) : entry.kind;
   if (entryKind != kind || bytes != expected)
     return Status::error("a collective of " + std::to_string(bytes) + " bytes per rank on the " +
                          laneName(lane) + ", where the plan has " +

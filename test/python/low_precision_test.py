@@ -139,6 +139,10 @@ _library.define("halved(Tensor x) -> Tensor")
 _library.impl("halved", lambda x: x * 0.5, "CompositeImplicitAutograd")
 
 
+class WeightWithDynamicFloat8CastTensor(Rounded):
+    """Has the name of torchao's class."""
+
+
 class Calling(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -234,6 +238,8 @@ class LowPrecision(exported.Exported):
                       self.refused(Model(Rounded([torch.randn(4, 4)]))))  # fmt: skip
         self.assertIn("a Rounded, whose fsdp_pre_all_gather",
                       self.refused(Model(Rounded([torch.empty(4, 4, device="meta")]), trained=True)))  # fmt: skip
+        self.assertIn("compile it with mixed_precision: {gather_dtype: float8_e4m3fn}",
+                      self.refused(Model(WeightWithDynamicFloat8CastTensor([torch.randn(4, 4)]), trained=True)))  # fmt: skip
         self.export(Model(Uncast([torch.randn(4, 4)]), trained=True))
         self.assertIn("hands over other tensors with param_dtype=torch.bfloat16:",
                       self.refused(Model(Uncast([torch.randn(4, 4)]), trained=True), mixed_precision=BF16))  # fmt: skip

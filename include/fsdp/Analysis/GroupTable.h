@@ -55,7 +55,11 @@ struct GroupInfo {
   /// encoded shard. The elements of `gathered` are then bytes. Empty without an extension.
   llvm::SmallVector<int64_t> encodedBegins;
 
-  bool isEncoded() const { return !encodedBegins.empty(); }
+  /// True if the shard is encoded before its gathers.
+  bool isEncoded() const {
+    GroupOp group = op; // accessors of operations are not const
+    return group.isEncoded();
+  }
   /// The dtype of parameters after a gather.
   mlir::Type getGatheredType() const {
     GroupOp group = op; // accessors of operations are not const

@@ -17,6 +17,8 @@ struct NamedParam {
   std::vector<int64_t> shape = {};
   /// The modules of the operations that use the parameter.
   std::vector<std::string> users = {};
+  /// The 8-bit float in which the parameter can be gathered: the model casts it to that.
+  std::optional<GatherDtype> float8 = {};
 };
 
 /// One call of fully_shard.
@@ -31,6 +33,11 @@ struct ParamGroup {
   /// In FSDP2 these parameters are in the group of this module (ShardingConfig::splitRoot,
   /// splitBlocks); "" is the root.
   std::optional<std::string> partOf = {};
+  /// True if all parameters are gathered as float8. Beside trained parameters that are not they
+  /// form a separate group of the same modules, before the other.
+  bool isFloat8 = false, isFloat8Part = false;
+  /// True if it is beside another group of the same modules, which has the group's own name.
+  bool isPart() const { return isFrozenPart || isFloat8Part; }
   /// The user's options for this group or for all; `mesh` is always set. The number of ranks in
   /// `reshardAfterForward` is above 1 and below the size of the axis: other numbers are replaced by
   /// the word that FSDP2 takes them for.

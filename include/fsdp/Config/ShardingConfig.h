@@ -92,12 +92,22 @@ enum class ParameterHome { Device, Cpu };
 /// The dtypes of FSDP2's MixedPrecisionPolicy.
 enum class PolicyDtype { Float32, BFloat16, Float16 };
 
+/// `gather_dtype`: that of `param_dtype`, or an 8-bit float for the parameters that the model casts
+/// to it by a scale.
+enum class GatherDtype { Param, Float8E4M3, Float8E5M2 };
+
 /// FSDP2's MixedPrecisionPolicy. Without `reduceDtype` gradients are reduced in `paramDtype`.
 /// Without both, parameters are gathered in the dtype in which the model uses them, and gradients
 /// are reduced in the parameters' dtype.
 struct MixedPrecision {
   std::optional<PolicyDtype> paramDtype; // of gathered parameters
   std::optional<PolicyDtype> reduceDtype;
+  std::optional<GatherDtype> gatherDtype = {};
+
+  /// The 8-bit float of `gatherDtype`; nullopt for param_dtype.
+  std::optional<GatherDtype> getFloat8() const {
+    return gatherDtype == GatherDtype::Param ? std::nullopt : gatherDtype;
+  }
 };
 
 /// The dimension on which a parameter is sharded.
@@ -266,6 +276,9 @@ llvm::Error checkAccumulation(const ShardingConfig &config);
 /// The name of an extension: `none`, or a built-in extension with known sizes.
 llvm::Expected<AllGatherExtension> parseAllGatherExtension(llvm::StringRef text);
 llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
+llvm::Expected<GatherDtype>
+parseGatherDtype(llvm::StringRef text);     // param_dtype, float8_e4m3fn, ...
+llvm::StringRef getName(GatherDtype dtype); // as in parseGatherDtype
 llvm::StringRef getName(PolicyDtype dtype);                         // as in parsePolicyDtype
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.
 llvm::Expected<int64_t> parseSizeBytes(llvm::StringRef text, llvm::StringRef what);

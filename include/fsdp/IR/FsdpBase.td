@@ -242,6 +242,25 @@ def Fsdp_MixedPrecisionAttr : Fsdp_Attr<"MixedPrecision", "mixed_precision"> {
   }];
 }
 
+def Fsdp_Float8CastAttr : Fsdp_Attr<"Float8Cast", "float8_cast"> {
+  let summary = "How a step casts a parameter to an 8-bit float";
+  let description = [{
+    The parameter, rounded to `from` if that is given, is multiplied by a scale in f32 and cast to
+    `dtype`; with `saturated` the product is first limited to the range of `dtype`. The scale comes
+    from the largest absolute value of the whole parameter (amax), in f32 or f64: the reciprocal of
+    max(amax, `eps`), times the largest number of `dtype`, rounded to f32. These are the casts of
+    torchao's `Float8Linear`.
+
+    ```mlir
+    #fsdp.float8_cast<dtype = f8E4M3FN, from = bf16, scale = f64, eps = 1.0e-12 : f64, saturated = true>
+    ```
+  }];
+  let parameters = (ins "::mlir::Type":$dtype, OptionalParameter<"::mlir::Type">:$from,
+                        "::mlir::Type":$scale, "::mlir::FloatAttr":$eps, "bool":$saturated);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Fsdp_AllGatherExtensionAttr : Fsdp_Attr<"AllGatherExtension", "all_gather_extension"> {
   let summary = "A pair of transforms before and after the gathers of a group";
   let description = [{

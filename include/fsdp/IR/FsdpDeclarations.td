@@ -236,7 +236,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     | request | decision | by |
     |---|---|---|
-    | `mixed_precision` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
+    | `mixed_precision`, `float8_cast` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
     | `recompute` | `recomputed` | `fsdp-recompute`, `fsdp-choose-recompute` |
     | `offload_optimizer` | `optimizer_state` | `fsdp-offload-optimizer`, `fsdp-choose-recompute` |
     | `offload_activations` | `activations` | `fsdp-offload-activations`, `fsdp-choose-recompute` |
@@ -247,6 +247,9 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     `gather_dtype` is the dtype of gathered parameters, and `reduce_dtype` that of reduced
     gradients, if they differ from the parameters' dtype. Parameters are updated, saved and loaded
     in their own dtype.
+
+    With `float8_cast` the parameters are gathered in that cast's 8-bit float: each rank casts its
+    shard by the scale of the whole parameter (`fsdp.encode`).
 
     `gradient_divide_factor` is the divisor of summed gradients, if it is not the number of all
     ranks. With `force_sum_reduction` collectives only add, and the division is separate (FSDP2's
@@ -309,6 +312,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
                        OptionalAttr<I64Attr>:$reshard_ranks,
                        OptionalAttr<Fsdp_MixedPrecisionAttr>:$mixed_precision,
+                       OptionalAttr<Fsdp_Float8CastAttr>:$float8_cast,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$gather_dtype,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
                        OptionalAttr<F64Attr>:$gradient_divide_factor,
@@ -333,6 +337,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     (`shard_dims` $shard_dims^)?
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
     (`mixed_precision` $mixed_precision^)?
+    (`float8_cast` `` $float8_cast^)?
     (`gather_dtype` $gather_dtype^)? (`reduce_dtype` $reduce_dtype^)?
     (`gradient_divide_factor` custom<PlainFloat>($gradient_divide_factor)^)?
     (`force_sum_reduction` $force_sum_reduction^)?
@@ -362,6 +367,12 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     /// True if the parameters' shard lies on the host between steps, and with it its gathered copy.
     bool areParametersOnHost() { return getOffloadToCpu(); }
+
+    /// True if parameters are cast to an 8-bit float before their gathers.
+    bool isGatheredAsFloat8() { return getFloat8Cast() && getGatherDtype(); }
+
+    /// True if the shard is encoded before its gathers.
+    bool isEncoded() { return getAllGatherExtension() || isGatheredAsFloat8(); }
 
     /// True if the update fetches and stores optimizer state or parameters.
     bool isUpdatedFromHost() { return isStateOnHost() || areParametersOnHost(); }

@@ -73,26 +73,81 @@ def Fsdp_CastOp : Fsdp_Op<"cast", [
 def Fsdp_EncodeOp : Fsdp_Op<"encode", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
     Fsdp_InStepBy<["getMadeCategory"]>]> {
-  let summary = "Encode a shard by the group's all_gather_extension (FSDP2: fsdp_pre_all_gather)";
+  let summary = "Encode a shard for the group's gathers (FSDP2: fsdp_pre_all_gather)";
   let description = [{
-    The result is this rank's input to the group's gathers: its encoded shard of each parameter, one
-    after another in the group's order. The waits of the gathers decode them
+    By the group's all_gather_extension the result is this rank's encoded shard of each parameter,
+    one after another in the group's order. The waits of the gathers decode them
     (`fsdp_post_all_gather`). A step encodes a shard once, however often it is gathered. `offset`,
     written by memory planning, is the arena offset of the result (bytes).
+
+    By the group's float8_cast the result is the shard, cast to the gathers' dtype, in the shard's
+    layout. `amax` has the largest absolute values of whole parameters, in the order of
+    `fsdp.partial_amax`.
 
     ```mlir
     %s = fsdp.shard @layers.0 : !fsdp.shard<@layers.0, f32>
     %q = fsdp.encode %s : !fsdp.shard<@layers.0, f32> to !fsdp.shard<@layers.0, ui8>
     %u = fsdp.all_gather.start %q over ["dp"] fwd on gather : !fsdp.shard<@layers.0, ui8>
     %w:2 = fsdp.all_gather.wait %u : tensor<64x64xf32>, tensor<64xf32>
+    %r = fsdp.encode %t by %amax : !fsdp.shard<@layers.1, f32> by tensor<1xf32>
+        to !fsdp.shard<@layers.1, f8E4M3FN>
     ```
   }];
-  let arguments = (ins Fsdp_ShardType:$source, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins Fsdp_ShardType:$source, Optional<AnyStaticShapeTensor>:$amax,
+                       OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_ShardType:$result);
   let assemblyFormat = [{
-    $source (`at` custom<PlainInteger>($offset)^)? attr-dict
-    `:` qualified(type($source)) `to` qualified(type($result))
+    $source (`by` $amax^)? (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` qualified(type($source)) (`by` type($amax)^)? `to` qualified(type($result))
   }];
+}
+
+def Fsdp_PartialAmaxOp : Fsdp_Op<"partial_amax", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
+  let summary = "The largest absolute value of each parameter in this rank's shards";
+  let description = [{
+    One number for each parameter of the shards' groups, in order; 0 if this rank has no element of
+    it, NaN if one is a NaN. An all-reduce over the axis of the shards takes the maximum of all
+    ranks. Only groups with a `float8_cast` are asked. `offset`, written by memory planning, is the
+    result's arena offset (bytes).
+
+    ```mlir
+    %part = fsdp.partial_amax(%s0, %s1)
+        : (!fsdp.shard<@layers.0, f32>, !fsdp.shard<@layers.1, f32>) -> tensor<2xf32>
+    %n = fsdp.all_reduce.start %part over ["dp"] max fwd on reduce : tensor<2xf32>
+    %amax = fsdp.all_reduce.wait %n : tensor<2xf32>
+    %q0 = fsdp.encode %s0 by %amax : !fsdp.shard<@layers.0, f32> by tensor<2xf32>
+        to !fsdp.shard<@layers.0, f8E4M3FN>
+    %a = fsdp.amax @layers.0.up.weight of %amax : tensor<2xf32> -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins Variadic<Fsdp_ShardType>:$shards, OptionalAttr<I64Attr>:$offset);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = [{
+    `(` $shards `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` functional-type($shards, $result)
+  }];
+}
+
+def Fsdp_Amax : TypeConstraint<
+    CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float32Type::get($_self.getContext()))">,
+    "tensor<f32>", "::mlir::RankedTensorType">;
+
+def Fsdp_AmaxOp : Fsdp_Op<"amax", [
+    Pure, Fsdp_SymbolUser, Fsdp_NamesResults, Fsdp_InStepBy<["isOfGroups", "getAlias"]>]> {
+  let summary = "The largest absolute value of a whole parameter that is gathered as float8";
+  let description = [{
+    `total`, which `fsdp-insert-collectives` adds, has the values of all such parameters.
+
+    ```mlir
+    %a = fsdp.amax @layers.0.up.weight -> tensor<f32>
+    %b = fsdp.amax @layers.0.up.weight of %amax : tensor<2xf32> -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, Optional<AnyStaticShapeTensor>:$total);
+  let results = (outs Fsdp_Amax:$result);
+  let assemblyFormat = "$param (`of` $total^ `:` type($total))? attr-dict `->` type($result)";
 }
 
 def Fsdp_Gradient : AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor], "a shard or a tensor">;

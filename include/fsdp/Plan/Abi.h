@@ -119,7 +119,8 @@ typedef enum fsdp_argument_kind {
   FSDP_ARG_DTYPE = 10,         /* payload.integer: fsdp_dtype */
   FSDP_ARG_DEVICE = 11,        /* the device of the step */
   FSDP_ARG_MEMORY_FORMAT = 12, /* payload.integer: c10::MemoryFormat */
-  FSDP_ARG_LAYOUT = 13         /* torch.strided */
+  FSDP_ARG_LAYOUT = 13,        /* torch.strided */
+  FSDP_ARG_PART = 14           /* payload.integer: shards of a group; the number of this rank's */
 } fsdp_argument_kind;
 
 typedef struct fsdp_argument {
@@ -146,8 +147,9 @@ typedef enum fsdp_entry_kind {
    * `from_host`, `source` is in the host's arena, the chunk as an FSDP_STORE_START has stored it,
    * or, with parameters_on_host, the group's host_gather_shard: the runtime first copies it to its
    * part of `destination` on stream FSDP_HOST_TO_DEVICE, and gathers from there. If `dtype` is
-   * FSDP_U8 and the group's gather_dtype another, `source` is the shard as encoded by FSDP_CALLs,
-   * in the per-param layout only, and FSDP_CALLs after the FSDP_WAIT decode the parameters. */
+   * FSDP_U8 and the group's gather_dtype another, `source` is the shard as encoded by FSDP_CALLs:
+   * as bytes, in the per-param layout only, which FSDP_CALLs after the FSDP_WAIT decode, or as
+   * 8-bit floats, one for each element. */
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`. The input at `source` has `count`
    * elements of `dtype` per rank (rank by rank); this rank's result goes to `destination`. The
@@ -219,7 +221,11 @@ typedef enum fsdp_entry_kind {
   FSDP_STORE_START = 19,
   /* The same from `source` in the host's arena to `destination` in the arena, on stream
    * FSDP_HOST_TO_DEVICE. */
-  FSDP_FETCH_START = 20
+  FSDP_FETCH_START = 20,
+  /* Takes the largest of `count` non-negative numbers of FSDP_F32 at `destination` (and `source`),
+   * each over the ranks of `communicator`, in place: the largest absolute values of parameters. A
+   * NaN is the largest. One FSDP_WAIT waits for `handle`. */
+  FSDP_AMAX_ALL_REDUCE_START = 21
 } fsdp_entry_kind;
 
 /* `after` of an all-reduce that follows no reduce-scatter. */

@@ -20,7 +20,7 @@ import unittest
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "../../models"), str(HERE / "../../../tools/python")]
+sys.path[:0] = [str(HERE / "../../models"), str(HERE / "../../python"), str(HERE / "../../../tools/python")]
 import export
 import models
 import safetensors_io
@@ -171,6 +171,30 @@ class RecordedTrain(unittest.TestCase):
             self.run_tool(BUILD / "bin/fsdp-compile", scheduled, "--shared", "-o", plan)
             runs[target] = self.train(plan, 2, "--device", target)
         self.compare(runs["cuda"], runs["cpu"], 1e-4)
+
+    def test_float8_gathers(self):
+        """The device casts shards to float8, by the largest absolute values of all ranks."""
+        import float8_gathers_test as float8
+
+        model, step, config = (self.folder / name for name in ("model.pt2", "captured.mlir", "config.yaml"))
+        float8.fsdpc.export(float8.Model(), (torch.randn(2, float8.WIDTH),), model, quiet=True)
+        self.data, self.weights = self.folder / "data.safetensors", model.with_suffix(".safetensors")
+        safetensors_io.save(self.data, {"x": torch.randn(SAMPLES, float8.WIDTH)})
+        self.run_tool(BUILD / "bin/fsdp-capture", model, "--optimizer", "adamw", "--lr", "1e-2", "-o", step)
+        step.write_text(step.read_text().replace("module attributes {", CUDA, 1))
+        runs = []
+        for policy in ({}, float8.FLOAT8):
+            for layout in ("flat", "per-param"):
+                config.write_text(json.dumps({"layout": layout, "mixed_precision": policy}))
+                scheduled, plan = self.folder / "scheduled.mlir", self.folder / "plan.so"
+                self.run_tool(BUILD / "bin/fsdp-opt", step, f"--fsdp-pipeline=mesh=dp=2 config={config} up-to=scheduled "
+                              "fusion=off", "-o", scheduled)  # fmt: skip
+                self.assertEqual("fsdp.partial_amax" in scheduled.read_text(), bool(policy))
+                self.run_tool(BUILD / "bin/fsdp-compile", scheduled, "--shared", "-o", plan)
+                for device in (("cpu",), ("cuda", "--cuda-graph", "off"), ("cuda", "--cuda-graph", "on")):
+                    runs.append(self.train(plan, 2, "--device", *device))
+        for run in runs:
+            self.compare(run, runs[0], 0)
 
     def test_mixed_precision_of_microbatches(self):
         self.check(models.Config("llama", dim=32, layers=2, compute="bf16", batch=2), 2, "fast", "microbatches=2")

@@ -84,6 +84,33 @@ TEST(CollectivePlanTest, EncodedShards) {
       << place.error();
 }
 
+// The largest absolute values of parameters are numbers of f32, reduced in place between ranks.
+TEST(CollectivePlanTest, AmaxOfParameters) {
+  auto reduce = [](SmallPlan &small) -> fsdp_entry & {
+    small.builder.wait(small.builder.reduceAmax(small.builder.allocate(12), 3));
+    return small.firstOf(FSDP_AMAX_ALL_REDUCE_START);
+  };
+  SmallPlan right, dtype, moved, count, stream, outside;
+  reduce(right);
+  EXPECT_EQ(right.error(), "");
+  std::string text = describePlan(right.builder.plan);
+  EXPECT_NE(text.find("\n  all_reduce of the parameters' amax: 1, 12 bytes\n"), std::string::npos)
+      << text;
+  const std::string what = "invalid plan: entry 11: of ";
+  reduce(dtype).dtype = FSDP_I32;
+  EXPECT_EQ(dtype.error(), what + "3 i32 in 12 bytes on stream 2 over 2 ranks");
+  reduce(moved).source = 0;
+  EXPECT_EQ(moved.error(), what + "3 f32 in 12 bytes on stream 2 over 2 ranks");
+  reduce(count).count = 4;
+  EXPECT_EQ(count.error(), what + "4 f32 in 12 bytes on stream 2 over 2 ranks");
+  reduce(stream).stream = FSDP_GATHER;
+  EXPECT_EQ(stream.error(), "invalid plan: entry 11: on stream 1, its communicator on 2");
+  fsdp_entry &far = reduce(outside);
+  far.source = far.destination = 1 << 20;
+  EXPECT_NE(outside.error().find("it takes bytes [1048576, "), std::string::npos)
+      << outside.error();
+}
+
 // A plan that clips makes one factor of the norm of all gradients, over all ranks, before it
 // updates; one that does not has nothing of it.
 TEST(CollectivePlanTest, Clipping) {

@@ -327,6 +327,18 @@ uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
   return start.handle;
 }
 
+uint32_t PlanBuilder::reduceAmax(int64_t place, int64_t count) {
+  fsdp_entry &start = entry(FSDP_AMAX_ALL_REDUCE_START);
+  start.stream = FSDP_REDUCE;
+  start.communicator = fsdp::rt::kReduceLane - 1;
+  start.handle = plan.num_handles++;
+  start.dtype = FSDP_F32;
+  start.source = start.destination = place;
+  start.count = count;
+  start.bytes = count * static_cast<int64_t>(sizeof(float));
+  return start.handle;
+}
+
 void PlanBuilder::wait(uint32_t handle) { entry(FSDP_WAIT).handle = handle; }
 
 uint32_t PlanBuilder::scaleLoss(const fsdp_loss_scale &scale) {

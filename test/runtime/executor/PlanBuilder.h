@@ -80,6 +80,8 @@ public:
   fsdp_entry &chunk(uint32_t group, std::vector<int64_t> values, int64_t place);
   /// Gathers the group from the chunks at `place` to `destination`; returns the handle.
   uint32_t gatherChunks(uint32_t group, int64_t place, int64_t destination);
+  /// Takes the largest of `count` numbers of f32 over the ranks. Returns the handle.
+  uint32_t reduceAmax(int64_t place, int64_t count);
   uint32_t reduceScatter(uint32_t group, int64_t source, int64_t destination);
   /// Over the replicas, of what the reduce-scatter of handle `after` leaves at `place`.
   uint32_t allReduce(uint32_t group, uint32_t after, int64_t place);

@@ -75,6 +75,11 @@ class Parts(torch.nn.Module):
         if not hooked and self.trained() is None:
             return
         dtype = policy and policy.param_dtype
+        if type(self.held.outer).__name__ == "WeightWithDynamicFloat8CastTensor":  # of torchao
+            raise ExportError(
+                f"parameter '{self.held.name}' is cast to float8 before its gathers (enable_fsdp_float8_all_gather): convert the "
+                "model without this option, and compile it with mixed_precision: {gather_dtype: float8_e4m3fn}"
+            )
         if not hooked:
             reason = "which has no fsdp_pre_all_gather"
         elif not self._is_gathered_as_it_is(policy):
