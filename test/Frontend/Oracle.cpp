@@ -47,6 +47,8 @@ std::string Configuration::describe() const {
     text += " by " + stringifyTransport(transport).str();
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
+  if (splitBlocks)
+    text += " parts of " + std::to_string(splitBlocks);
   return text + (encodes ? " encoded" : "") + (chunks ? " chunks" : "") +
          (offload ? " offload" : "") + (offloadParameters ? " offload-policy" : "") +
          (buckets ? "" : " no-buckets") +
@@ -204,6 +206,8 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.offloadOptimizer = c.offload ? OffloadPolicy::All : OffloadPolicy::None;
   options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;
+  if (c.splitBlocks > 0)
+    options.splitBlocks = std::to_string(c.splitBlocks);
   options.transport = c.transport;
   llvm::FileRemover remover;
   if (c.encodes || c.isInterleaved || c.rootShards > 0) {
@@ -242,7 +246,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   }
   rootParameters.clear();
   for (auto group : module->getOps<GroupOp>())
-    if (!group.isBlock())
+    if (group.isRoot() || group.isPartOfRoot())
       for (auto name : group.getParams().getAsRange<mlir::FlatSymbolRefAttr>())
         rootParameters.insert(name.getValue());
   return module;

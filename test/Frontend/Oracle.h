@@ -36,6 +36,8 @@ struct Configuration {
   bool chunks = false;
   /// Gathers with `all_gather_extension: int8`, of parameters that int8 holds exactly.
   bool encodes = false;
+  /// `split-blocks`; 0: none is divided.
+  unsigned splitBlocks = 0;
   /// Freezes every parameter whose position is a multiple of this; 0: none.
   unsigned frozenEvery = 0;
   OptimizerSpec optimizer = {};

@@ -56,6 +56,14 @@ static std::vector<Configuration> makeConfigurations() {
         searched.microbatches = 2;
         all.push_back(searched);
       }
+      Configuration divided = base;
+      divided.splitBlocks = 100;
+      divided.recompute = RecomputePolicy::Full;
+      divided.microbatches = replicas;
+      all.push_back(divided);
+      divided.schedule = ScheduleChoice::Auto;
+      divided.layout = "per-param";
+      all.push_back(divided);
       Configuration fused = base;
       fused.fusion = FusionChoice::Exact;
       all.push_back(fused);
