@@ -49,6 +49,7 @@ static int run(const Options &options) {
   // The flag is checked, so this succeeds.
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute);
   pipeline.schedule = ScheduleChoice::Auto;
+  pipeline.splitBlocks = "false"; // large blocks make the harder problems
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(module.getContext());
   buildPipeline(manager, pipeline);
