@@ -1,11 +1,11 @@
 //===- GroupParameters.cpp - Declare the mesh and the groups --------------===//
 
-#include "fsdp/Analysis/Float8Casts.h"
 #include "fsdp/Analysis/Stages.h"
 #include "fsdp/Config/Grouping.h"
 #include "fsdp/Config/ModulePattern.h"
 #include "fsdp/Config/ModuleTree.h"
 #include "fsdp/Transforms/ExportedPolicies.h"
+#include "fsdp/Transforms/Float8Gathers.h"
 #include "fsdp/Transforms/IgnoreParams.h"
 #include "fsdp/Transforms/PrefetchLists.h"
 #include "fsdp/Transforms/RecomputeRegions.h"
@@ -176,83 +176,6 @@ static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   return symbol;
 }
 
-/// The 8-bit float to which the step casts the parameter, if it can be gathered so.
-static std::optional<GatherDtype> getFloat8(const Float8Casts &casts) {
-  if (!casts.canGather())
-    return std::nullopt;
-  return isa<Float8E4M3FNType>(casts.cast.getDtype()) ? GatherDtype::Float8E4M3
-                                                      : GatherDtype::Float8E5M2;
-}
-
-/// True if some group may be asked to gather parameters as float8.
-static bool asksFloat8(const ShardingConfig &choices) {
-  auto asks = [](const GroupOptions &options) {
-    return options.mixedPrecision && options.mixedPrecision->getFloat8();
-  };
-  return choices.mixedPrecision.getFloat8() || asks(choices.root) ||
-         (choices.groups &&
-          llvm::any_of(*choices.groups, [&](const GroupRule &rule) { return asks(rule.options); }));
-}
-
-/// Refuses a request for float8 that no parameter meets, and one that a parameter cannot meet
-/// although the step casts it to float8.
-static llvm::Error checkFloat8(Step &step, const ShardingConfig &choices,
-                               ArrayRef<ParamGroup> groups,
-                               const DenseMap<StringAttr, Float8Casts> &casts) {
-  bool isMet = false, isSharded = false;
-  const std::optional<GatherDtype> ofAll = choices.mixedPrecision.getFloat8();
-  for (const ParamGroup &group : groups) {
-    const auto asked = group.options.mixedPrecision.value_or(choices.mixedPrecision).getFloat8();
-    if (!asked || group.options.mesh->axes.back().size == 1)
-      continue;
-    isSharded = true;
-    isMet |= group.isFloat8;
-    Float8CastAttr cast;
-    StringRef first;
-    for (unsigned index : group.params) {
-      ParamOp param = step.params[index];
-      auto found = casts.find(param.getSymNameAttr());
-      if (found == casts.end())
-        continue;
-      if (!found->second.problem.empty())
-        return failAt(choices, group.place,
-                      "parameter @" + param.getSymName() + " cannot be gathered as " +
-                          getName(*asked) +
-                          ", to which the model casts it: " + found->second.problem);
-      if (!group.isFloat8)
-        continue;
-      if (cast && cast != found->second.cast)
-        return failAt(choices, group.place,
-                      "parameters @" + first + " and @" + param.getSymName() +
-                          " are cast to float8 in two ways; put their modules into groups of "
-                          "their own, or gather one of them in param_dtype");
-      cast = found->second.cast;
-      first = param.getSymName();
-    }
-    auto isOfRoot = [](const ParamGroup &part) {
-      return part.partOf == "" || part.modules.front().empty();
-    };
-    const bool isOwn = group.options.mixedPrecision.has_value();
-    const bool isBeside = llvm::any_of(groups, [&](const ParamGroup &other) {
-      return other.isFloat8 &&
-             (other.modules == group.modules || (isOfRoot(other) && isOfRoot(group)));
-    });
-    if (isOwn && !isBeside)
-      return failAt(choices, group.place,
-                    "gather_dtype is " + getName(*asked) +
-                        ", but the model casts no parameter of "
-                        "'" +
-                        llvm::join(group.modules, ", ") +
-                        "' to it by a scale of its largest absolute value");
-  }
-  if (ofAll && isSharded && !isMet)
-    return failAt(choices, {},
-                  "gather_dtype is " + getName(*ofAll) +
-                      ", but the model casts no parameter to it by a scale of its largest absolute "
-                      "value");
-  return llvm::Error::success();
-}
-
 /// For each parameter, the modules whose calls use it, a view or a cast of it. Casts are no uses:
 /// those of policies come before the modules run (fsdp-mixed-precision gathers their results).
 static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
@@ -290,18 +213,17 @@ static bool asksNothing(MixedPrecisionAttr policy, ParamOp param) {
          (!policy.getParamDtype() || policy.getParamDtype() == element);
 }
 
+static bool isPartOfBlock(const ParamGroup &group) { return group.partOf && *group.partOf != ""; }
+
 llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices,
                                                std::vector<ParamGroup> &declared) {
   std::vector<NamedParam> params;
   const llvm::StringMap<llvm::SetVector<StringRef>> users = findUsers(step);
   ExportedPolicies exported(step);
-  DenseMap<StringAttr, Float8Casts> casts;
-  if (asksFloat8(choices))
-    casts = findFloat8Casts(step);
+  const Float8CastsByParam casts = findAskedCasts(step, choices);
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
-    if (auto found = casts.find(param.getSymNameAttr()); found != casts.end())
-      named.float8 = getFloat8(found->second);
+    named.float8 = getGatherDtype(casts, param);
     for (StringRef name : param.getNames())
       named.names.push_back(name.str());
     named.isFrozen = param.getFrozen();
@@ -322,12 +244,15 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   llvm::Expected<std::vector<ParamGroup>> groups = groupParams(params, modules, choices);
   if (!groups)
     return groups.takeError();
-  if (llvm::Error error = checkFloat8(step, choices, *groups, casts))
+  if (llvm::Error error = checkFloat8Requests(step, choices, *groups, casts))
     return error;
   if (!groups->empty() && !groups->back().blocksInRoot.empty())
     step.module.emitRemark("blocks that are no groups, but stay in the root: '")
         << llvm::join(groups->back().blocksInRoot, "', '")
         << "'; operations outside of them use their parameters, or modules outside hold them";
+  if (const size_t numParts = llvm::count_if(*groups, isPartOfBlock))
+    step.module.emitRemark("large groups are divided (split_blocks): ")
+        << numParts << " of the " << groups->size() << " groups are parts of others";
   OpBuilder builder(step.function);
   Location loc = step.module.getLoc();
   SymbolTable symbols(step.module);

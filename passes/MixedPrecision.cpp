@@ -1,11 +1,11 @@
 //===- MixedPrecision.cpp - Gathers in the dtype of the parameters' uses --===//
 
-#include "fsdp/Analysis/Float8Casts.h"
 #include "fsdp/Analysis/GradientRounding.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"
-#include "fsdp/IR/Aten.h"
+#include "fsdp/IR/AtenBuilders.h"
 #include "fsdp/Transforms/Decisions.h"
+#include "fsdp/Transforms/Float8Gathers.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -43,11 +43,9 @@ private:
   void decideReductions(GroupOp group, GroupUses &uses);
   void narrowGathers(GroupOp group, GroupUses &uses);
   void castGradients(GroupOp group, GroupUses &uses);
-  LogicalResult checkFloat8(GroupOp group);
-  void gatherAsFloat8(GroupOp group);
 
   Step step;
-  DenseMap<StringAttr, Float8Casts> float8; // by parameter
+  Float8CastsByParam float8;
   SmallVector<GroupUses> usesOf; // for each group
   unsigned numNarrowed = 0, numCastsRemoved = 0;
 };
@@ -68,24 +66,6 @@ static Type getCastDtype(Operation *op) {
 
 static Type getElementType(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
-}
-
-static Value createCast(OpBuilder &builder, Location loc, Value value, Type dtype,
-                        aten::Phase phase, aten::ScopeAttr scope) {
-  auto none = UnitAttr::get(builder.getContext());
-  Attribute arguments[] = {aten::OperandAttr::get(builder.getContext()),
-                           TypeAttr::get(dtype),
-                           none,
-                           none,
-                           none,
-                           builder.getBoolAttr(false),
-                           none};
-  return CallOp::create(builder, loc,
-                        TypeRange(cast<RankedTensorType>(value.getType()).clone(dtype)),
-                        ValueRange(value), builder.getStringAttr("_to_copy.default"),
-                        builder.getArrayAttr(arguments), phase, scope, /*rng=*/nullptr,
-                        /*offsets=*/nullptr)
-      .getResult(0);
 }
 
 void MixedPrecisionPass::collectUses() {
@@ -158,7 +138,7 @@ FailureOr<Type> MixedPrecisionPass::findTravelDtype(GroupOp group, const GroupUs
   if (uses.reads.empty())
     return Type();
   if (Float8CastAttr cast = group.getFloat8CastAttr())
-    return failed(checkFloat8(group)) ? FailureOr<Type>() : cast.getDtype();
+    return failed(checkFloat8Casts(step, group, float8)) ? FailureOr<Type>() : cast.getDtype();
   ReadOp first = uses.reads.front();
   Type own = getElementType(first.getResult());
   bool canNarrow = isNarrowed(uses) && !uses.otherUse;
@@ -198,8 +178,9 @@ LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
   // For each module of a group: its name and dtype.
   llvm::StringMap<std::pair<StringRef, Type>> policyOf;
   for (GroupOp group : step.groups)
-    for (auto module : group.getModules().getAsRange<StringAttr>())
-      policyOf[module.getValue()] = {};
+    if (!group.isPartOfBlock())
+      for (auto module : group.getModules().getAsRange<StringAttr>())
+        policyOf[module.getValue()] = {};
   for (GroupOp group : asked)
     for (auto module : group.getModules().getAsRange<StringAttr>())
       policyOf[module.getValue()] = {module.getValue(), getAskedDtype(group)};
@@ -254,90 +235,6 @@ void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
   numCastsRemoved += uses.casts.size();
 }
 
-/// Checks that the step casts all parameters of the group as it says.
-LogicalResult MixedPrecisionPass::checkFloat8(GroupOp group) {
-  for (ParamOp param : step.getParams(group)) {
-    auto found = float8.find(param.getSymNameAttr());
-    const bool isCast = found != float8.end();
-    if (isCast && found->second.canGather() && found->second.cast == group.getFloat8CastAttr())
-      continue;
-    InFlightDiagnostic diag = group.emitError("group @")
-                              << group.getSymName() << " cannot be gathered as "
-                              << group.getFloat8CastAttr().getDtype() << ": parameter @"
-                              << param.getSymName();
-    if (!isCast)
-      return diag << " is not cast to it";
-    if (found->second.problem.empty())
-      return diag << " is cast by " << found->second.cast << ", expected "
-                  << group.getFloat8CastAttr();
-    diag << " is cast to it, but " << found->second.problem;
-    diag.attachNote(found->second.place->getLoc()) << "used here";
-    return diag;
-  }
-  return success();
-}
-
-/// Erases the operation, and those that only it uses, if nothing uses it.
-static void eraseUnused(Operation *op, DenseSet<Operation *> &erased) {
-  if (!op || erased.contains(op) || !op->use_empty() || !isa<CallOp, ReadOp>(op))
-    return;
-  SmallVector<Operation *> makers;
-  for (Value operand : op->getOperands())
-    makers.push_back(operand.getDefiningOp());
-  erased.insert(op);
-  op->erase();
-  for (Operation *maker : makers)
-    eraseUnused(maker, erased);
-}
-
-/// Reads each parameter in the 8-bit float, in place of its casts, and its largest absolute value
-/// in place of the computation.
-void MixedPrecisionPass::gatherAsFloat8(GroupOp group) {
-  for (ParamOp param : step.getParams(group)) {
-    Float8Casts &casts = float8.find(param.getSymNameAttr())->second;
-    auto name = FlatSymbolRefAttr::get(param.getSymNameAttr());
-    ReadOp first = casts.reads.front();
-    OpBuilder builder(first);
-    auto type = cast<RankedTensorType>(param.getType());
-    Value read = ReadOp::create(builder, first.getLoc(), type.clone(casts.cast.getDtype()), name);
-    Value amax = AmaxOp::create(builder, first.getLoc(),
-                                RankedTensorType::get({}, builder.getF32Type()), name,
-                                /*total=*/Value());
-    SmallVector<Operation *> replaced;
-    for (CallOp call : casts.casts) {
-      // The cast, perhaps the limits, and the product.
-      auto product = call;
-      while (product.getCallee() != "mul.Tensor")
-        product = product.getOperand(0).getDefiningOp<CallOp>();
-      Value scaled = product.getOperand(0);
-      if (cast<RankedTensorType>(scaled.getType()).getRank() == 0) // the scale
-        scaled = product.getOperand(1);
-      builder.setInsertionPoint(call);
-      Value made = makeViewOf(builder, scaled, read, call.getPhase());
-      call.getResult(0).replaceAllUsesWith(made);
-      replaced.push_back(call);
-    }
-    for (CallOp call : casts.amaxes) {
-      Value value = amax;
-      builder.setInsertionPoint(call);
-      auto castTo = [&](Type dtype) {
-        if (dtype && dtype != getElementType(value))
-          value = createCast(builder, call.getLoc(), value, dtype, call.getPhase(),
-                             call.getScopeAttr());
-      };
-      castTo(casts.cast.getFrom()); // the largest of rounded numbers is the largest, rounded
-      castTo(getElementType(call.getResult(0)));
-      call.getResult(0).replaceAllUsesWith(value);
-      replaced.push_back(call);
-    }
-    numCastsRemoved += casts.casts.size();
-    DenseSet<Operation *> erased;
-    for (Operation *op : replaced)
-      eraseUnused(op, erased);
-  }
-  ++numNarrowed;
-}
-
 /// Moves each cast of a gradient directly after the operator whose result it casts, and into that
 /// operator's module. Autograd runs the casts that belong to parameters cast before the forward at
 /// the end of the backward, outside of all modules, which is after their groups should be reduced.
@@ -382,7 +279,8 @@ void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtyp
     reason << "the step does not read its parameters";
   } else if (group.getFloat8Cast()) {
     group.setGatherDtypeAttr(TypeAttr::get(dtype));
-    gatherAsFloat8(group);
+    numCastsRemoved += readAsFloat8(step, group, float8);
+    ++numNarrowed;
     what << "is gathered as " << dtype;
     reason << "all uses of its parameters are casts to " << dtype
            << " by a scale of the largest absolute value, and gather_dtype asks for it";
@@ -450,8 +348,8 @@ void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
     }
     OpBuilder builder(grad);
     grad.getValueMutable().assign(
-        createCast(builder, grad.getLoc(), value, dtype, aten::Phase::Backward,
-                   source ? source.getScopeAttr() : aten::ScopeAttr::get(&getContext(), "")));
+        aten::castTo(builder, grad.getLoc(), value, dtype, aten::Phase::Backward,
+                     source ? source.getScopeAttr() : aten::ScopeAttr::get(&getContext(), "")));
   }
 }
 

@@ -60,9 +60,9 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     - S6: optimizer state on the host is fetched once, with the wait before the group's update, and
       stored after the update, with a wait. Other state is not fetched.
     - S7: a parameter that is whole on each rank is read in the dtype of its declaration.
-    - S8: if the optimizer clips or has a `loss_scale`, all updates take a clip factor. It comes from the optimizer's kind of
-      norm, over the gradients of all updates, each once, and over the ranks of the shards (over all
-      ranks, if groups have different numbers of shards). Otherwise no update takes a clip factor. The
+    - S8: if the optimizer clips or has a `loss_scale`, all updates take a clip factor. It comes from the
+      optimizer's kind of norm, over the gradients of all updates, each once, and over the ranks of the
+      shards (over all ranks, if groups have different numbers of shards). Otherwise no update takes a clip factor. The
       step has an `fsdp.loss_scale` as in C5; if it has one, the factor and all updates take it.
     - S9: the step computes what was captured: loss, gradients and buffers, traced back to parameters,
       inputs and constants, have the digest that `fsdp-insert-collectives` wrote into the module

@@ -171,11 +171,11 @@ void Tracer::visitProduct(Image image, OpOperand &use) {
   if (!isScalar(other) || !getElementType(image.value).isF32() || !getElementType(other).isF32() ||
       !getElementType(product.getResult(0)).isF32())
     return failAtUse(product);
-  const Product found{product, image.from, other};
+  const Product scaled{product, image.from, other};
   for (Operation *user : product->getUsers()) {
     auto call = dyn_cast<CallOp>(user);
     if (call && isMereCast(call) && isFloat8(getElementType(call.getResult(0)))) {
-      addCast(found, call, /*isSaturated=*/false);
+      addCast(scaled, call, /*isSaturated=*/false);
       continue;
     }
     if (!call || call.getCallee() != "clamp.default" || call.getNumOperands() != 1)
@@ -186,7 +186,7 @@ void Tracer::visitProduct(Image image, OpOperand &use) {
       if (!isFloat8(dtype) || getNumber(call, 1) != -getLargest(dtype) ||
           getNumber(call, 2) != getLargest(dtype))
         return failAtUse(after);
-      addCast(found, cast, /*isSaturated=*/true);
+      addCast(scaled, cast, /*isSaturated=*/true);
     }
   }
 }
@@ -266,12 +266,12 @@ void Tracer::run(ArrayRef<ReadOp> reads) {
     fail(reads.front(), "it is not cast by a scale of its largest absolute value");
 }
 
-llvm::DenseMap<StringAttr, Float8Casts> fsdp::findFloat8Casts(Step &step) {
+Float8CastsByParam fsdp::findFloat8Casts(Step &step) {
   DenseMap<StringAttr, SmallVector<ReadOp>> readsOf;
   for (auto read : step.getBody().getOps<ReadOp>())
     if (step.paramByName.contains(read.getSourceAttr().getAttr()))
       readsOf[read.getSourceAttr().getAttr()].push_back(read);
-  llvm::DenseMap<StringAttr, Float8Casts> found;
+  Float8CastsByParam found;
   for (auto &[name, reads] : readsOf)
     if (getElementType(reads.front().getResult()).isF32() && reachesFloat8(reads))
       Tracer(found[name]).run(reads);

@@ -83,6 +83,8 @@ bool Step::isSharded() {
 }
 
 LossScaleOp Step::getLossScale() {
+  if (!optimizer || !optimizer.getLossScale())
+    return {};
   auto scales = getBody().getOps<LossScaleOp>();
   return scales.empty() ? LossScaleOp() : *scales.begin();
 }

@@ -3,15 +3,15 @@
 #include "fsdp/Config/Grouping.h"
 
 #include "ModuleParams.h"
+#include "SeparateGroups.h"
 #include "fsdp/Config/ShardPlacement.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
-#include <utility>
+#include <limits>
 
 using namespace fsdp;
 using llvm::StringRef;
@@ -54,9 +54,6 @@ private:
   void splitRoot(const ParamGroup &root);
   llvm::Error addRoot();
   llvm::Error checkShared();
-  bool isFloat8(const ParamGroup &group, unsigned param) const;
-  void separateFloat8(ParamGroup &group);
-  void separateFrozen();
   llvm::Error fail(ConfigPlace place, const llvm::Twine &message);
   std::string describe(const Mention &mention);
   std::string getName(int group);
@@ -283,8 +280,9 @@ std::vector<ParamGroup> Grouper::takeParts(ParamGroup &group, int64_t mostParts)
     // The block decides for its parts.
     part.options.recompute.reset();
     part.options.offloadActivations.reset();
-    llvm::erase_if(group.params,
-                   [&](unsigned param) { return llvm::is_contained(part.params, param); });
+    llvm::erase_if(group.params, [&](unsigned param) {
+      return std::binary_search(part.params.begin(), part.params.end(), param);
+    });
     parts.push_back(std::move(part));
   }
   return parts;
@@ -385,62 +383,6 @@ llvm::Error Grouper::checkShared() {
   return llvm::Error::success();
 }
 
-/// True if the group is asked to gather the parameter as float8. On one rank nothing is gathered.
-bool Grouper::isFloat8(const ParamGroup &group, unsigned param) const {
-  const auto asked = group.options.mixedPrecision.value_or(config.mixedPrecision).getFloat8();
-  return asked && params[param].float8 == asked && group.options.mesh->axes.back().size > 1;
-}
-
-/// Trained parameters that are gathered as float8 form a separate group beside others.
-void Grouper::separateFloat8(ParamGroup &group) {
-  auto isSeparate = [&](unsigned param) {
-    return isFloat8(group, param) && !params[param].isFrozen;
-  };
-  auto isOther = [&](unsigned param) { return !isFloat8(group, param) && !params[param].isFrozen; };
-  if (llvm::none_of(group.params, isSeparate) || llvm::none_of(group.params, isOther))
-    return;
-  ParamGroup float8 = group;
-  llvm::erase_if(float8.params, [&](unsigned param) { return !isSeparate(param); });
-  float8.isFloat8 = float8.isFloat8Part = true;
-  llvm::erase_if(group.params, isSeparate);
-  groups.push_back(std::move(float8));
-}
-
-/// A flat group is one buffer with the same parts for parameters and gradients, and any group has
-/// one dtype. Frozen parameters that cannot be in their group therefore form separate groups,
-/// before the other, so that the root group stays last.
-void Grouper::separateFrozen() {
-  bool isFlat = config.layout.value_or(Layout::Flat) == Layout::Flat;
-  std::vector<ParamGroup> whole = std::exchange(groups, {});
-  for (ParamGroup &group : whole) {
-    separateFloat8(group);
-    llvm::stable_sort(group.params, [&](unsigned left, unsigned right) {
-      return !params[left].isFrozen && params[right].isFrozen;
-    });
-    const NamedParam &first = params[group.params.front()];
-    group.isFloat8 = isFloat8(group, group.params.front());
-    auto fits = [&](unsigned param) {
-      const NamedParam &other = params[param];
-      return !other.isFrozen || (other.dtype == first.dtype && (first.isFrozen || !isFlat) &&
-                                 isFloat8(group, param) == group.isFloat8);
-    };
-    using Key = std::pair<StringRef, unsigned>; // dtype, and whether it is gathered as float8
-    llvm::MapVector<Key, std::vector<unsigned>> others;
-    for (unsigned param : group.params)
-      if (!fits(param))
-        others[{params[param].dtype, isFloat8(group, param)}].push_back(param);
-    llvm::erase_if(group.params, [&](unsigned param) { return !fits(param); });
-    for (auto &[key, members] : others) {
-      ParamGroup frozen = group;
-      frozen.params = std::move(members);
-      frozen.isFrozenPart = true;
-      frozen.isFloat8 = key.second;
-      groups.push_back(std::move(frozen));
-    }
-    groups.push_back(std::move(group));
-  }
-}
-
 llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
   for (const GroupRule &rule : config.groups ? *config.groups : getImpliedRules())
     if (llvm::Error error = applyRule(rule))
@@ -450,7 +392,7 @@ llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
     return error;
   if (llvm::Error error = checkShared())
     return error;
-  separateFrozen();
+  groups = SeparateGroups(params, config).run(std::move(groups));
   if (llvm::Error error = placeShards(groups, params, config))
     return error;
   return std::move(groups);

@@ -2,9 +2,12 @@
 
 #include "ModuleParams.h"
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <functional>
 #include <numeric>
 
 using namespace fsdp;
@@ -93,14 +96,6 @@ int64_t ModuleParams::countElements(llvm::ArrayRef<unsigned> members) const {
   return elements;
 }
 
-/// True if a group of the module's parameters would be gathered wherever they are used.
-bool ModuleParams::canHold(const Module &module, llvm::ArrayRef<unsigned> members) const {
-  return !isUsedOutside(module.path) && llvm::all_of(below(module.path), [&](unsigned index) {
-    return llvm::is_contained(members, index) && heldAs[index].size() == 1 &&
-           !params[index].users.empty();
-  });
-}
-
 std::vector<std::vector<std::string>> ModuleParams::divide(StringRef module,
                                                            llvm::ArrayRef<unsigned> members,
                                                            int64_t leastElements,
@@ -108,29 +103,42 @@ std::vector<std::vector<std::string>> ModuleParams::divide(StringRef module,
   const int64_t total = countElements(members), count = std::min(total / leastElements, mostParts);
   if (count < 2)
     return {};
+  const llvm::DenseSet<unsigned> isMember(members.begin(), members.end());
+  auto getHolder = [&](unsigned index) { return tree.lookupHolder(params[index].names.front()); };
+  // True if a part may have the module: it is no larger than a part, or has no modules inside, and
+  // its parameters are used in it alone.
+  auto fits = [&](const Module &inner) {
+    llvm::ArrayRef<unsigned> own = below(inner.path);
+    auto isDirect = [&](unsigned index) { return getHolder(index) == &inner; };
+    auto isAlone = [&](unsigned index) {
+      return isMember.contains(index) && heldAs[index].size() == 1 && !params[index].users.empty();
+    };
+    return (countElements(own) <= total / count || llvm::all_of(own, isDirect)) &&
+           llvm::all_of(own, isAlone) && !isUsedOutside(inner.path);
+  };
   const Module *outer = tree.lookup(module);
-  // The outermost module around the parameter that is no larger than a part, or has no modules.
-  auto findUnit = [&](unsigned index) -> const Module * {
-    const Module *holder = tree.lookupHolder(params[index].names.front()), *unit = nullptr;
-    for (const Module *inner = holder; inner != outer && !inner->isRoot(); inner = inner->parent)
-      if (canHold(*inner, members) &&
-          (countElements(below(inner->path)) <= total / count ||
-           (inner == holder && llvm::all_of(below(inner->path), [&](unsigned other) {
-              return tree.lookupHolder(params[other].names.front()) == holder;
-            }))))
-        unit = inner;
-    return unit;
+  llvm::DenseMap<const Module *, bool> known;
+  auto findOutermost = [&](unsigned index) {
+    const Module *found = nullptr;
+    for (const Module *inner = getHolder(index); inner != outer; inner = inner->parent) {
+      auto [entry, isNew] = known.try_emplace(inner);
+      if (isNew)
+        entry->second = fits(*inner);
+      if (entry->second)
+        found = inner;
+    }
+    return found;
   };
   std::vector<std::vector<std::string>> parts(count);
   int64_t before = 0; // elements of the parameters before this one
   const Module *last = nullptr;
   for (unsigned index : members) {
-    const Module *unit = findUnit(index);
-    if (unit && unit != last) {
-      const int64_t middle = before + countElements(below(unit->path)) / 2;
-      parts[std::min(middle / (total / count), count - 1)].push_back(unit->path.str());
+    const Module *found = findOutermost(index);
+    if (found && found != last) {
+      const int64_t middle = before + countElements(below(found->path)) / 2;
+      parts[std::min(middle / (total / count), count - 1)].push_back(found->path.str());
     }
-    last = unit;
+    last = found;
     before += countElements(index);
   }
   llvm::erase_if(parts, [](const auto &modules) { return modules.empty(); });

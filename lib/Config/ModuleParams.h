@@ -46,7 +46,6 @@ public:
 
 private:
   int64_t countElements(llvm::ArrayRef<unsigned> members) const;
-  bool canHold(const Module &module, llvm::ArrayRef<unsigned> members) const;
 
   llvm::ArrayRef<NamedParam> params;
   ModuleTree tree;

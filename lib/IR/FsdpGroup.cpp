@@ -127,64 +127,55 @@ static LogicalResult checkShardDims(GroupOp group, ArrayRef<ParamOp> params, int
   return success();
 }
 
-/// An extension encodes contiguous shards of f32 parameters.
-static LogicalResult checkExtension(GroupOp group, ParamOp param, int64_t ranks) {
-  AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr();
-  if (!extension)
-    return success();
-  auto refuse = [&](const Twine &why) {
-    InFlightDiagnostic diag = group.emitOpError("@")
-                              << group.getSymName() << " has all_gather_extension "
-                              << extension.getName().getValue() << " and " << why;
-    return diag;
-  };
-  if (group.getLayout() == Layout::Flat)
-    return refuse("the flat layout; expected per_param, in which each rank holds a part of each "
-                  "parameter");
+static InFlightDiagnostic refuse(GroupOp group, const Twine &what, const Twine &why) {
+  return group.emitOpError("@") << group.getSymName() << " has " << what << " and " << why;
+}
+
+/// Each rank encodes its part of f32 parameters, in memory of the device, for gathers from all
+/// ranks.
+static LogicalResult checkEncoded(GroupOp group, const Twine &what, ParamOp param, int64_t ranks) {
   if (ranks == 1)
-    return refuse("shards on 1 rank, where nothing is gathered; expected at least 2");
-  for (auto [index, dim] : llvm::enumerate(group.getShardDims().value_or(ArrayRef<int64_t>())))
-    if (dim != 0)
-      return refuse("cuts parameter " +
-                    cast<FlatSymbolRefAttr>(group.getParams()[index]).getValue() +
-                    " on dimension " + Twine(dim) + "; expected 0");
+    return refuse(group, what, "shards on 1 rank, where nothing is gathered; expected at least 2");
   if (std::optional<int64_t> kept = group.getReshardRanks())
-    return refuse("keeps chunks over " + Twine(*kept) +
-                  " ranks; expected reshard_after_forward true or false");
+    return refuse(group, what,
+                  "keeps chunks over " + Twine(*kept) +
+                      " ranks; expected reshard_after_forward true or false");
   if (group.areParametersOnHost())
-    return refuse("offload_policy cpu; expected none");
+    return refuse(group, what, "offload_policy cpu; expected none");
   Type own = param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
   if (!own || own.isF32())
     return success();
-  InFlightDiagnostic diag = refuse("parameters of ");
+  InFlightDiagnostic diag = refuse(group, what, "parameters of ");
   diag << own << "; expected f32";
   diag.attachNote(param.getLoc()) << "declared here";
   return diag;
 }
 
-/// Each rank casts its part of f32 parameters.
+/// An extension encodes contiguous shards.
+static LogicalResult checkExtension(GroupOp group, ParamOp param, int64_t ranks) {
+  AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr();
+  if (!extension)
+    return success();
+  const std::string what = ("all_gather_extension " + extension.getName().getValue()).str();
+  if (group.getLayout() == Layout::Flat)
+    return refuse(group, what,
+                  "the flat layout; expected per_param, in which each rank holds a part of each "
+                  "parameter");
+  for (auto [index, dim] : llvm::enumerate(group.getShardDims().value_or(ArrayRef<int64_t>())))
+    if (dim != 0)
+      return refuse(group, what,
+                    "cuts parameter " +
+                        cast<FlatSymbolRefAttr>(group.getParams()[index]).getValue() +
+                        " on dimension " + Twine(dim) + "; expected 0");
+  return checkEncoded(group, what, param, ranks);
+}
+
 static LogicalResult checkFloat8Cast(GroupOp group, ParamOp param, int64_t ranks) {
   if (!group.getFloat8Cast())
     return success();
-  auto refuse = [&](const Twine &why) {
-    return group.emitOpError("@") << group.getSymName() << " has a float8_cast and " << why;
-  };
   if (group.getAllGatherExtension())
-    return refuse("an all_gather_extension; expected one of them");
-  if (ranks == 1)
-    return refuse("shards on 1 rank, where nothing is gathered; expected at least 2");
-  if (std::optional<int64_t> kept = group.getReshardRanks())
-    return refuse("keeps chunks over " + Twine(*kept) +
-                  " ranks; expected reshard_after_forward true or false");
-  if (group.areParametersOnHost())
-    return refuse("offload_policy cpu; expected none");
-  Type own = param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
-  if (!own || own.isF32())
-    return success();
-  InFlightDiagnostic diag = refuse("parameters of ");
-  diag << own << "; expected f32";
-  diag.attachNote(param.getLoc()) << "declared here";
-  return diag;
+    return refuse(group, "a float8_cast", "an all_gather_extension; expected one of them");
+  return checkEncoded(group, "a float8_cast", param, ranks);
 }
 
 LogicalResult Float8CastAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Type dtype,

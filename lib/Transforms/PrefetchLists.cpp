@@ -35,7 +35,7 @@ LogicalResult Lists::orderCalls() {
   llvm::SmallSetVector<unsigned, 32> seen;
   for (const Hook &hook : *hooks)
     if (hook.kind == HookKind::PreForward && !step.groups[hook.group].isRoot() &&
-        !asked[hook.group].isPart())
+        !asked[hook.group].isSeparated())
       seen.insert(hook.group);
   calls = seen.takeVector();
   return success();
@@ -69,7 +69,7 @@ FailureOr<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targe
   };
   for (const std::string &module : targets.modules) {
     const ParamGroup *served = llvm::find_if(asked, [&](const ParamGroup &other) {
-      return !other.isPart() && llvm::is_contained(other.modules, module);
+      return !other.isSeparated() && llvm::is_contained(other.modules, module);
     });
     if (served == asked.end())
       return fail(module, "which is no module of a group");
@@ -85,7 +85,7 @@ LogicalResult Lists::run() {
   if (failed(orderCalls()))
     return failure();
   for (auto [index, group] : llvm::enumerate(asked)) {
-    if (group.isPart())
+    if (group.isSeparated())
       continue;
     for (bool isForward : {true, false}) {
       const GroupOptions &options = group.options;

@@ -40,11 +40,11 @@ FailureOr<RecomputeBlocks> RecomputeBlocks::build(Step &step, const BlockOptions
   return result;
 }
 
-/// True if both groups are of one block: a part of it, or its frozen parameters, which may form a
-/// separate group.
-static bool areOfOneBlock(GroupOp block, GroupOp other) {
+/// True if `other` has parameters of the block: it is a part of the block, or has parameters of the
+/// same modules that form a separate group, such as frozen ones.
+static bool isOfBlock(GroupOp other, GroupOp block) {
   return other.getModules() == block.getModules() ||
-         llvm::is_contained(block.getModules(), other.getPartOfAttr());
+         (other.isPartOfBlock() && llvm::is_contained(block.getModules(), other.getPartOfAttr()));
 }
 
 LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
@@ -55,8 +55,8 @@ LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
   blockOfModule.clear();
   for (auto [region, group] : llvm::zip_equal(regions, groupOf)) {
     const Module &outer = tree->add(region.getModule());
-    for (auto [index, other] : llvm::enumerate(step.groups)) {
-      if (group < step.groups.size() && areOfOneBlock(step.groups[group], other))
+    for (GroupOp other : step.groups) {
+      if (group < step.groups.size() && isOfBlock(other, step.groups[group]))
         continue;
       for (auto path : other.getModules().getAsRange<StringAttr>()) {
         if (!tree->add(path.getValue()).isIn(outer))

@@ -43,9 +43,10 @@ public:
       if (shard.state[i])
         state[i] = {shard.state[i], shard.stateDtype[i]};
     for (Values *values : {&parameters, &gradients, &state[0], &state[1], &state[2]})
-      if (values->dtype != FSDP_F32 || values == &gradients)
-        values->buffer = numBuffers++;
-    wide.resize(at::get_num_threads() * numBuffers * kChunkElements);
+      if (values->dtype != FSDP_F32)
+        addBuffer(*values);
+    if (clipsValues() || parameters.dtype != FSDP_F32)
+      addBuffer(gradients);
   }
 
   double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) final {
@@ -70,7 +71,7 @@ protected:
   struct Values {
     std::byte *begin = nullptr;
     fsdp_dtype dtype = FSDP_F32;
-    size_t buffer = 0;
+    std::optional<size_t> buffer = {};
 
     std::byte *at(int64_t first) const {
       return begin + first * static_cast<int64_t>(elementBytes(dtype));
@@ -83,9 +84,16 @@ protected:
     std::array<float *, FSDP_MAX_STATES> state;
   };
 
+  /// Gives the values a buffer if they have none.
+  void addBuffer(Values &values) {
+    if (values.buffer)
+      return;
+    values.buffer = numBuffers++;
+    wide.resize(at::get_num_threads() * numBuffers * kChunkElements);
+  }
   /// The calling thread's buffer.
   float *bufferOf(const Values &values) {
-    return wide.data() + (at::get_thread_num() * numBuffers + values.buffer) * kChunkElements;
+    return wide.data() + (at::get_thread_num() * numBuffers + *values.buffer) * kChunkElements;
   }
   /// A chunk of values in fp32: in place, or, if they have another dtype, in a buffer of the
   /// calling thread. Null if there are none.
@@ -126,22 +134,22 @@ protected:
     const bool isNarrow = parameters.dtype != FSDP_F32;
     const bool isClippedNarrow = factors.clip && isNarrow;
     const float scale = withSign(isClippedNarrow ? 1 : factors.clip.value_or(1));
+    if (factors.inverseScale) // allocates in the first step only
+      addBuffer(gradients);
     return forChunks([&](int64_t first, int64_t count) {
       Chunk chunk = load(first, count);
       double squares = 0;
       if (isClippedNarrow || factors.inverseScale || clipsValues()) {
-        const float *read = widened(gradients, first, count);
+        const float *read = gradientsOf(first, count);
         squares = fusedKernels().squareSum(read, count);
-        float *own = bufferOf(gradients);
+        float *changed = bufferOf(gradients);
         if (factors.inverseScale)
-          multiply(read, own, count, *factors.inverseScale, isNarrow);
-        else if (own != read)
-          std::copy_n(read, count, own);
+          read = multiply(read, changed, count, *factors.inverseScale, isNarrow);
         if (isClippedNarrow)
-          multiply(own, own, count, rounded(*factors.clip), isNarrow);
+          read = multiply(read, changed, count, rounded(*factors.clip), isNarrow);
         if (clipsValues())
-          clipValues(own, count);
-        update(chunk, own, scale);
+          read = clipValues(read, changed, count);
+        update(chunk, read, scale);
       } else {
         squares = update(chunk, gradientsOf(first, count), scale);
       }
@@ -177,28 +185,31 @@ private:
     return value;
   }
 
-  /// Multiplies gradients and, if `isNarrow`, rounds the products to the parameters' dtype.
-  void multiply(const float *values, float *products, int64_t count, float factor,
-                bool isNarrow) const {
+  /// Multiplies gradients and, if `isNarrow`, rounds the products to the parameters' dtype. Returns
+  /// the products.
+  float *multiply(const float *values, float *products, int64_t count, float factor,
+                  bool isNarrow) const {
     for (int64_t i = 0; i < count; ++i)
       products[i] = values[i] * factor;
     if (!isNarrow)
-      return;
+      return products;
     std::array<std::byte, 64 * sizeof(float)> part;
     for (int64_t i = 0; i < count; i += 64) {
       const auto length = static_cast<size_t>(std::min<int64_t>(64, count - i));
       narrow(products + i, part.data(), parameters.dtype, length);
       widen(part.data(), parameters.dtype, products + i, length);
     }
+    return products;
   }
 
   bool clipsValues() const { return optimizer.clip_grad_value != 0; }
-  /// Clips each element. A NaN stays a NaN.
-  void clipValues(float *values, int64_t count) const {
+  /// Clips each element, and returns the results. A NaN stays a NaN.
+  float *clipValues(const float *values, float *clipped, int64_t count) const {
     for (int64_t i = 0; i < count; ++i) {
       const float value = values[i];
-      values[i] = value < -clipValue ? -clipValue : value > clipValue ? clipValue : value;
+      clipped[i] = value < -clipValue ? -clipValue : value > clipValue ? clipValue : value;
     }
+    return clipped;
   }
 
   Values parameters, gradients, state[FSDP_MAX_STATES];

@@ -104,3 +104,31 @@ func.func @step() -> tensor<f32> {
   %loss = aten.call "sum.default"(%z, none) fwd in "" : (!v) -> tensor<f32>
   return %loss : tensor<f32>
 }
+
+// -----
+
+// FSDP2 has no module for a part of a block: what it takes from outside enters the block.
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+fsdp.param @l.up.w : !v
+fsdp.param @l.w : !v
+fsdp.buffer @table : !v
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+fsdp.mesh @mesh <dp = 2>
+fsdp.group @l.up [@l.up.w] of ["l.up"] part_of "l" over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
+fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
+func.func @step() -> tensor<f32> {
+  %step = fsdp.input "step" : i64
+  %lr = fsdp.input "lr" : f64
+  // expected-note @below {{made here}}
+  %table = fsdp.read @table : !v
+  %w = fsdp.read @l.w : !v
+  %up = fsdp.read @l.up.w : !v
+  %c = aten.call "_to_copy.default"(%w, bf16, none, none, none, false, none) fwd in "l" : (!v) -> !h
+  %d = aten.call "_to_copy.default"(%up, bf16, none, none, none, false, none) fwd in "l.up" : (!v) -> !h
+  %y = aten.call "mul.Tensor"(%c, %d) fwd in "l.up" : (!h, !h) -> !h
+  // expected-error @below {{module 'l' takes 'f32' from outside, for 'mul.Tensor' in module 'l.up'; with param_dtype 'bf16' FSDP2 casts floating-point arguments of a group's modules: cast it in the model}}
+  %z = aten.call "mul.Tensor"(%y, %table) fwd in "l.up" : (!h, !v) -> !v
+  %loss = aten.call "sum.default"(%z, none) fwd in "" : (!v) -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -5,6 +5,7 @@
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 config=%t/full.yaml" -o /dev/null
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/keep.yaml --fsdp-recompute="policy=none" 2>&1 | FileCheck %s --check-prefix=KEEP
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/inner.yaml --fsdp-recompute="policy=none" 2>&1 | FileCheck %s --check-prefix=INNER
+// RUN: not fsdp-opt %t/root.mlir --fsdp-recompute="policy=none" 2>&1 | FileCheck %s --check-prefix=ROOT
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/nothing.yaml 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/twice.yaml 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/cheap.yaml 2>&1 | FileCheck %s --check-prefix=CHEAP
@@ -100,6 +101,31 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
     fsdp.grad @l.0.attn.w, %da : !m
     fsdp.update @l.0.attn.w step %step lr %lr
     fsdp.update @l.0.mlp.w step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// A part of the root decides by itself what is computed again, unlike a part of a block.
+// ROOT: error: region 'outer' holds module 'outer.inner' of group @outer.inner
+//--- root.mlir
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @outer.w : !m frozen
+  fsdp.param @outer.inner.w : !m frozen
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @outer.inner [@outer.inner.w] of ["outer.inner"] part_of "" over @mesh "dp" flat reshard_after_forward none
+  fsdp.group @root [@outer.w] of [""] over @mesh "dp" flat reshard_after_forward none
+  fsdp.recompute_region "outer" full
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @outer.w : !m
+    %v = fsdp.read @outer.inner.w : !m
+    %a = aten.call "mul.Tensor"(%w, %w) fwd in "outer" : (!m, !m) -> !m
+    %b = aten.call "mul.Tensor"(%a, %v) fwd in "outer.inner" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%b, none) fwd in "" : (!m) -> !s
     return %loss : !s
   }
 }

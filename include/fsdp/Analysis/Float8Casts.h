@@ -23,8 +23,10 @@ struct Float8Casts {
   bool canGather() const { return cast && problem.empty(); }
 };
 
-/// By parameter. Parameters that the step does not cast to float8 are left out.
-llvm::DenseMap<mlir::StringAttr, Float8Casts> findFloat8Casts(Step &step);
+using Float8CastsByParam = llvm::DenseMap<mlir::StringAttr, Float8Casts>;
+
+/// Parameters that the step does not cast to float8 are left out.
+Float8CastsByParam findFloat8Casts(Step &step);
 
 /// `value` again, a view or a clone of a parameter, made of `parameter`, which is the parameter in
 /// another dtype. New calls are inserted at the builder's position, as in `phase`.

@@ -60,7 +60,7 @@ struct Step {
   /// True if some group is sharded over several ranks.
   bool isSharded();
   NormAxes getNormAxes();
-  /// The factor of the loss; null without one.
+  /// The factor of the loss; null if the optimizer has none.
   LossScaleOp getLossScale();
   /// The module's `fsdp.accumulation`; null without one.
   AccumulationAttr getAccumulation();

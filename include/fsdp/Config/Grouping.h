@@ -36,8 +36,8 @@ struct ParamGroup {
   /// True if all parameters are gathered as float8. Beside trained parameters that are not they
   /// form a separate group of the same modules, before the other.
   bool isFloat8 = false, isFloat8Part = false;
-  /// True if it is beside another group of the same modules, which has the group's own name.
-  bool isPart() const { return isFrozenPart || isFloat8Part; }
+  /// True if another group of the same modules has the name of these.
+  bool isSeparated() const { return isFrozenPart || isFloat8Part; }
   /// The user's options for this group or for all; `mesh` is always set. The number of ranks in
   /// `reshardAfterForward` is above 1 and below the size of the axis: other numbers are replaced by
   /// the word that FSDP2 takes them for.

@@ -12,6 +12,10 @@ namespace fsdp::aten {
 mlir::Value cloneContiguously(mlir::OpBuilder &builder, mlir::Value tensor, Phase phase,
                               ScopeAttr scope);
 
+/// A copy of a tensor in another dtype, with the same strides.
+mlir::Value castTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tensor,
+                   mlir::Type dtype, Phase phase, ScopeAttr scope);
+
 } // namespace fsdp::aten
 
 #endif // FSDP_IR_ATENBUILDERS_H

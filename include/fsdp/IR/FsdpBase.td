@@ -242,6 +242,11 @@ def Fsdp_MixedPrecisionAttr : Fsdp_Attr<"MixedPrecision", "mixed_precision"> {
   }];
 }
 
+def Fsdp_F32Number : Type<
+    CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float32Type::get($_self.getContext()))">,
+    "tensor<f32>", "::mlir::RankedTensorType">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
+
 def Fsdp_Float8CastAttr : Fsdp_Attr<"Float8Cast", "float8_cast"> {
   let summary = "How a step casts a parameter to an 8-bit float";
   let description = [{

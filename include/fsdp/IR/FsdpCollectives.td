@@ -310,7 +310,7 @@ def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
     %clip = fsdp.clip_factor %total scale %loss_scale : tensor<f64>
     ```
   }];
-  let arguments = (ins Fsdp_NormPart:$total, Optional<Fsdp_LossScale>:$scale);
+  let arguments = (ins Fsdp_NormPart:$total, Optional<Fsdp_F32Number>:$scale);
   let results = (outs F32:$factor);
   let assemblyFormat = "$total (`scale` $scale^)? attr-dict `:` type($total)";
 }

@@ -52,11 +52,6 @@ def Fsdp_InputOp : Fsdp_Op<"input", [
   }];
 }
 
-def Fsdp_LossScale : Type<
-    CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float32Type::get($_self.getContext()))">,
-    "tensor<f32>", "::mlir::RankedTensorType">,
-    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
-
 def Fsdp_LossScaleOp : Fsdp_Op<"loss_scale", [
     Pure, Fsdp_NamesResults, Fsdp_InStepBy<["isOfGroups", "getMadeCategory"]>]> {
   let summary = "The factor of the loss from which this step's backward begins";
@@ -70,7 +65,7 @@ def Fsdp_LossScaleOp : Fsdp_Op<"loss_scale", [
     ```
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$offset);
-  let results = (outs Fsdp_LossScale:$result);
+  let results = (outs Fsdp_F32Number:$result);
   let assemblyFormat = "(`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)";
 }
 
@@ -126,7 +121,7 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$target, Optional<Fsdp_ShardType>:$gradient, I64:$step,
-                       F64:$lr, Optional<F32>:$clip, Optional<Fsdp_LossScale>:$scale,
+                       F64:$lr, Optional<F32>:$clip, Optional<Fsdp_F32Number>:$scale,
                        Optional<Fsdp_StateType>:$state);
   let assemblyFormat = [{
     $target (`with` $gradient^)? `step` $step `lr` $lr (`clip` $clip^)? (`scale` $scale^)?

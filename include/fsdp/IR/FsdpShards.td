@@ -130,10 +130,6 @@ def Fsdp_PartialAmaxOp : Fsdp_Op<"partial_amax", [
   }];
 }
 
-def Fsdp_Amax : TypeConstraint<
-    CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float32Type::get($_self.getContext()))">,
-    "tensor<f32>", "::mlir::RankedTensorType">;
-
 def Fsdp_AmaxOp : Fsdp_Op<"amax", [
     Pure, Fsdp_SymbolUser, Fsdp_NamesResults, Fsdp_InStepBy<["isOfGroups", "getAlias"]>]> {
   let summary = "The largest absolute value of a whole parameter that is gathered as float8";
@@ -146,7 +142,7 @@ def Fsdp_AmaxOp : Fsdp_Op<"amax", [
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$param, Optional<AnyStaticShapeTensor>:$total);
-  let results = (outs Fsdp_Amax:$result);
+  let results = (outs Fsdp_F32Number:$result);
   let assemblyFormat = "$param (`of` $total^ `:` type($total))? attr-dict `->` type($result)";
 }
 

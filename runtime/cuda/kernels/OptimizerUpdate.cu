@@ -65,16 +65,19 @@ template <bool amsgrad> constexpr bool kHasUsualInstances<AdamFormula<DeviceMath
 } // namespace
 
 /// Blocks that a multiprocessor runs at once (occupancy), by the number of states: as many as the
-/// registers allow without spills.
-template <typename Formula, typename Parameter> constexpr int blocksPerMultiprocessor() {
+/// registers allow without spills. Branches by dtypes take more of them.
+template <typename Formula, typename Parameter, typename Gathered>
+constexpr int blocksPerMultiprocessor() {
   const unsigned states = Formula::kStates;
   const bool hasThree = states == 0b111, hasTwo = !hasThree && (states & (states - 1)) != 0;
-  return sizeof(Parameter) == 4 ? (hasThree ? 4 : hasTwo ? 5 : 6) : (hasThree ? 2 : hasTwo ? 3 : 4);
+  if (sizeof(Parameter) != 4)
+    return hasThree ? 2 : hasTwo ? 3 : 4;
+  return (hasThree ? 4 : hasTwo ? 5 : 6) - std::is_same_v<Gathered, AnyValues>;
 }
 
 template <typename Formula, typename Parameter, typename Gradients, typename Gathered>
 static __global__ void __launch_bounds__(kKernelThreads,
-                                         blocksPerMultiprocessor<Formula, Parameter>())
+                                         blocksPerMultiprocessor<Formula, Parameter, Gathered>())
     updateKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
   auto *parameters = static_cast<Parameter *>(arguments.parameters);
   if (arguments.inverseScale && *arguments.clipFactor != *arguments.clipFactor) {

@@ -1,7 +1,8 @@
 //===- extract-problem.cpp - The scheduling problem of a captured step ----===//
 //
-// Writes the problem that `--schedule auto` would search: the captured step, sharded and with the
-// given recomputation, with a device's durations, as a file for schedule-benchmark.
+// Writes the problem that `--schedule auto --split-blocks false` would search: the captured step,
+// sharded and with the given recomputation, with a device's durations, as a file for
+// schedule-benchmark.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +50,7 @@ static int run(const Options &options) {
   // The flag is checked, so this succeeds.
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute);
   pipeline.schedule = ScheduleChoice::Auto;
-  pipeline.splitBlocks = "false"; // large blocks make the harder problems
+  pipeline.splitBlocks = "false"; // docs/performance.md has figures of whole blocks
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(module.getContext());
   buildPipeline(manager, pipeline);
