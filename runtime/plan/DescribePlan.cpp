@@ -72,6 +72,18 @@ static std::string optimizerGroupsText(const PlanView &view) {
   return text;
 }
 
+/// What travels in the gathers of a group, if not its shards as they are.
+static std::string gatherText(const PlanView &view, const fsdp_group &group) {
+  const auto index = static_cast<uint32_t>(&group - view.groups().data());
+  const bool isEncoded = std::ranges::any_of(view.entries(), [&](const fsdp_entry &entry) {
+    return entry.kind == FSDP_ALL_GATHER_START && entry.target == index &&
+           view.gathersEncoded(entry);
+  });
+  if (isEncoded)
+    return ", gathered as encoded bytes";
+  return view.hasGatherCopy(group) ? format(", gathered as %s", dtypeName(group.gather_dtype)) : "";
+}
+
 /// How the gradients of a group are reduced, if not by a plain average.
 static std::string reductionText(const PlanView &view, uint32_t group) {
   static constexpr const char *ops[] = {"avg", "sum", "premul_sum"};
@@ -115,8 +127,7 @@ static std::string groupsText(const PlanView &view) {
                    bytesText(view.shardBytes(group)).c_str());
     if (group.shards != view.meshShards())
       text += format(", over %u ranks", group.shards);
-    if (view.hasGatherCopy(group))
-      text += format(", gathered as %s", dtypeName(group.gather_dtype));
+    text += gatherText(view, group);
     if (group.reduce_dtype != group.dtype)
       text += format(", reduced as %s", dtypeName(group.reduce_dtype));
     text += stateDtypesText(view, group);

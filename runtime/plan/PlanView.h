@@ -130,6 +130,10 @@ public:
   bool gathersChunks(const fsdp_entry &gather) const {
     return communicatorOf(gather).ranks < groups()[gather.target].shards;
   }
+  /// True if an all-gather joins shards that calls of the plan have encoded as bytes.
+  bool gathersEncoded(const fsdp_entry &gather) const {
+    return gather.dtype == FSDP_U8 && groups()[gather.target].gather_dtype != FSDP_U8;
+  }
   /// Bytes of a chunk of a group.
   int64_t chunkBytes(const fsdp_group &group) const {
     return gatherShardBytes(group) * (group.shards / chunkRanks(group));

@@ -124,11 +124,6 @@ static std::string describeOnHost(int64_t host, int64_t bytes) {
   return std::to_string(bytes) + " bytes at byte " + std::to_string(host) + " of a host's arena";
 }
 
-/// True for a gather of shards that calls of the plan have encoded as bytes.
-static bool isEncoded(const fsdp_entry &gather, const fsdp_group &group) {
-  return gather.dtype == FSDP_U8 && group.gather_dtype != FSDP_U8;
-}
-
 bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
   int64_t ranks = group.shards;
@@ -142,7 +137,7 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
       return fail(where + ": gathers chunks by copy engines");
     if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
       return false;
-    if (isEncoded(entry, group)) {
+    if (view.gathersEncoded(entry)) {
       const bool hasPlaces = // a byte for each element, or parameters that are decoded elsewhere
           entry.bytes == group.shard_elements || group.layout == FSDP_LAYOUT_PER_PARAM;
       if (ofChunks || !hasPlaces || entry.from_host)

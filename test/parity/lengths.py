@@ -212,6 +212,9 @@ class Lengths(harness.Case):
             (harness.ADAMW, ("--schedule", "auto", "--memory-cap", "2MB")),
             (harness.ADAMW, ("--offload-optimizer", "all", "--recompute", "full")),
             (harness.SGD, ("--param-dtype", "bfloat16", "--reduce-dtype", "float32")),
+            (harness.ADAMW, ("--param-dtype", "float16", "--reduce-dtype", "float32", "--loss-scale", 2**18,
+                             "--loss-scale-backoff-factor", 0.25, "--loss-scale-growth-factor", 16,
+                             "--loss-scale-growth-interval", 2)),
         ):
             with self.subTest(optimizer=optimizer.kind, options=options):
                 workspace = self.prepare(GPT2, lengths, optimizer)
@@ -227,9 +230,13 @@ class Lengths(harness.Case):
                                       "--save-every", steps, files=workspace.files[:1])  # fmt: skip
                 second, expected = self.resume(workspace, parts[1], "--resume", folder, "--steps",
                                                2 * steps, files=workspace.files[1:])  # fmt: skip
-                self.assertEqual([line["loss_hex"] for line in lines],
-                                 [line["loss_hex"] for line in first + second])  # fmt: skip
+                figures = lambda lines: [(line["loss_hex"], line.get("loss_scale"), line.get("skipped"))
+                                         for line in lines]  # fmt: skip
+                self.assertEqual(figures(lines), figures(first + second))
                 self.assertIsNone(harness.bitwise_difference(expected, final))
+                if "--loss-scale" in options:
+                    skipped = [line.get("skipped", False) for line in lines]
+                    self.assertTrue(skipped[0] and not all(skipped[:steps]) and any(skipped[steps:]), skipped)
 
     def test_chunks(self):
         """Each length is searched for by itself, so chunks may be in the step of one length only."""

@@ -171,6 +171,7 @@ class Float8Gathers(exported.Exported):
                 self.check_bits(expected, self.train(binary, count, communicator))
         described = subprocess.run([binary, "--describe"], check=True, capture_output=True, text=True).stdout
         self.assertIn("all_reduce of the parameters' amax: 1,", described)
+        self.assertIn(", gathered as encoded bytes", described)
         return described
 
     def test_layouts(self):
