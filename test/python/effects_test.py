@@ -168,6 +168,39 @@ class Effects(exported.Exported):
         model.other.weight = model.linear.weight
         self.export(model)
 
+    def test_buffers_in_one_memory(self):
+        """Refused if one is written: the step would not change the other."""
+        whole = torch.zeros(12)
+        others = {"overlapping": whole[4:], "inside": whole[2:6].view(2, 2), "apart": whole[8:]}
+
+        def make(forward):
+            model = Model(forward)
+            model.register_buffer("mean", whole[:8])
+            return model
+
+        def write(model, x):
+            model.mean.mul_(0.9).add_(x.detach().mean())
+            return model.linear(x) + model.other.sum()
+
+        read = lambda model, x: model.linear(x) + model.mean.sum() + model.other.sum()
+        for name, other in others.items():
+            for persistent in (True, False):
+                for forward in (write, read):
+                    model = make(forward)
+                    model.register_buffer("other", other, persistent=persistent)
+                    if forward is write and name != "apart":
+                        self.expect_refusal("the forward writes 'mean', in whose memory 'other' lies, too", model)
+                    else:
+                        self.export(model)
+                        self.path.unlink()
+        for view in (lambda mean: mean, lambda mean: mean[1:]):
+            model = make(write)
+            model.other = view(model.mean)
+            self.expect_refusal("the forward writes 'mean', in whose memory a tensor of an attribute", model)
+        model = make(write)
+        model.register_buffer("other", model.mean)  # one buffer of two names
+        self.export(model)
+
     def test_optimizers_refused(self):
         model = Model(lambda model, x: model.linear(x))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -9,7 +9,7 @@ import pathlib
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import methods, optimizers, output, precision, specialization, subclasses, tracing
+from . import methods, optimizers, output, precision, shared_memory, specialization, subclasses, tracing
 from . import weights as weights_file
 from .errors import ExportError, note
 from .state import memory
@@ -65,12 +65,15 @@ def _strip(program):
 
 
 def _separate_constants(program):
-    """Copies constants that are different views of one memory, so that the file has a record for each of them."""
+    """Copies constants that are different views of one memory, so that the file has a record for each of them, and dense ones
+    that are parts of a memory, of which torch warns."""
     first = {}
     for name, tensor in program.constants.items():
         if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+            storage = tensor.untyped_storage()
             view = (tensor.storage_offset(), tensor.shape, tensor.stride())
-            if first.setdefault(tensor.untyped_storage().data_ptr(), view) != view:
+            is_part = tensor.is_contiguous() and tensor.nbytes < storage.nbytes()
+            if first.setdefault(storage.data_ptr(), view) != view or is_part:
                 program.constants[name] = tensor.clone()
 
 
@@ -151,19 +154,6 @@ def _check_buffers(model):
             raise ExportError(
                 f"'{name}' is no part of the state_dict and has no values (it is on meta): build "
                 "the model inside fsdpc.meta_parameters(), which leaves buffers real"
-            )
-
-
-def _check_memory(model):
-    """Refuses parameters that are other tensors at the address of a parameter, as `a.data = b.data` makes them, and such
-    buffers: eager training changes both together, a step would not."""
-    parameters = {tensor.data_ptr(): name for name, tensor in reversed([*model.named_parameters()])}
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        first = parameters.get(tensor.data_ptr(), name)
-        if first != name and not tensor.is_meta and tensor.numel() and tensor.data_ptr():
-            raise ExportError(
-                f"'{name}' and '{first}' are different tensors of one memory: make them one parameter (assign the "
-                "parameter itself, not its .data), or copies"
             )
 
 
@@ -263,7 +253,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     with contextlib.ExitStack() as stack:
         unwrapped = stack.enter_context(subclasses.unwrapped(model))
         _check_buffers(model)
-        _check_memory(model)
+        shared_memory.check_parameters(model)
         facts = _facts(model, optimizer, grad_scaler, unwrapped)
         example = specialization.Example(model, batch if specialize else None)
         stack.enter_context(tracing.without_cache(model))
@@ -279,6 +269,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         program = tracing.run_export(model, batch, example, quiet)
     tracing.check_operators(program)
     _check_constants(program)
+    shared_memory.check_buffers(model, program)
     facts["inputs"] = _input_names(program, batch)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
