@@ -145,6 +145,7 @@ Overrides::Overrides(const CaptureOptions &options) {
   } else {
     addCudaKernels(options.cudaArchitecture);
   }
+  addCheckedOperators();
   addCtcLoss();
   library.impl("_conj", &conj);
   library.impl("dropout", &dropout);

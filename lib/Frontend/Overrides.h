@@ -17,6 +17,7 @@ public:
   explicit Overrides(const CaptureOptions &options);
 
 private:
+  void addCheckedOperators();
   void addCtcLoss();
   void addRecurrentLayers();
   /// `architecture`: CaptureOptions::cudaArchitecture.

@@ -27,7 +27,7 @@ from random_modules import difference
 from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "python"))
-from fsdpc import tracing  # noqa: E402
+from fsdpc import checks, tracing  # noqa: E402
 
 # torch's test database belongs to test cases of this package, which it does not use itself.
 sys.modules.setdefault("expecttest", types.SimpleNamespace(TestCase=unittest.TestCase))
@@ -118,6 +118,17 @@ def list_operators(count):
             yield name, "under autocast", Operator(info.op, sample, True)
 
 
+def list_spectra():
+    """istft, whose samples are complex, behind stft."""
+    def there_and_back(x, window):
+        spectrum = torch.stft(x, 16, 4, window=window, return_complex=True)
+        return torch.istft(spectrum * 0.5, 16, 4, window=window, length=x.shape[-1])
+
+    torch.manual_seed(1)
+    sample = types.SimpleNamespace(input=torch.randn(2, 40), args=(torch.hann_window(16),), kwargs={})
+    yield "istft", "as it is", Operator(there_and_back, sample, False)
+
+
 def list_modules(count):
     """(name, how, module) for samples of modules."""
     for info in module_db:
@@ -146,7 +157,7 @@ def prepare(folder, module):
     except Exception:  # an operand that must not need gradients, for example
         return "eager"
     try:
-        with tracing.rules_of_shapes():
+        with checks.holding_in_torch(), tracing.rules_of_shapes():
             program = torch.export.export(module, (X,), strict=False)
     except Exception:  # torch's own limits are not the subject
         return "torch.export"
@@ -186,7 +197,8 @@ def main():
     counts, failures = collections.Counter(), []
     with tempfile.TemporaryDirectory() as place:
         cases = []
-        for name, how, module in itertools.chain(list_operators(options.samples), list_modules(options.samples)):
+        for name, how, module in itertools.chain(list_operators(options.samples), list_spectra(),
+                                                 list_modules(options.samples)):  # fmt: skip
             if options.only not in (None, name) or any(word in name for word in RANDOM):
                 continue
             folder = pathlib.Path(place) / f"case{len(cases):06}"

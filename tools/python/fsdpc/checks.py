@@ -1,4 +1,5 @@
-"""Checks of values in a model's code, `assert ...` and `if ...: raise ...`: the export assumes that they hold."""
+"""Checks of values, in a model's code (`assert ...` and `if ...: raise ...`) and inside of torch's operators: the export assumes
+that they hold."""
 
 import bisect
 import contextlib
@@ -8,9 +9,17 @@ import sys
 import traceback
 
 import torch
+from torch._subclasses import fake_impls
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from .replacing import replaced
+
+#: Operators that compare values of their arguments by aten.equal.
+_CHECKING = [overload for operator in (torch.ops.aten.nanquantile, torch.ops.aten.quantile)
+             for overload in (operator.default, operator.scalar)]  # fmt: skip
 _OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 #: Files that have no line of a model.
@@ -83,6 +92,35 @@ def holding():
 
     SymNode.guard_bool = guard_or_hold
     try:
-        yield
+        with holding_in_torch():
+            yield
     finally:
         SymNode.guard_bool = guard
+
+
+@contextlib.contextmanager
+def holding_in_torch():
+    """The same for checks inside of torch's operators."""
+    rules, is_checking = fake_impls.op_implementations_dict, False
+
+    def compare(mode, operator, left, right):
+        if not is_checking:
+            raise DataDependentOutputException(operator)
+        return True
+
+    call = proxy_tensor.proxy_call
+
+    def call_checking(mode, operator, *arguments):
+        nonlocal is_checking
+        was_checking, is_checking = is_checking, is_checking or operator in _CHECKING
+        try:
+            return call(mode, operator, *arguments)
+        finally:
+            is_checking = was_checking
+
+    rules[torch.ops.aten.equal.default] = compare
+    try:
+        with replaced(proxy_tensor, "proxy_call", call_checking):
+            yield
+    finally:
+        del rules[torch.ops.aten.equal.default]

@@ -7,7 +7,7 @@ import sys
 from torch.fx.experimental import proxy_tensor
 
 from . import graphs
-from .effects import replaced
+from .replacing import replaced
 from .state import memory
 
 

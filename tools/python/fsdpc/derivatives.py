@@ -10,7 +10,8 @@ from torch.fx.experimental.proxy_tensor import (disable_proxy_modes_tracing, get
 from torch.utils import _pytree as pytree
 
 from .checks import format_caller
-from .effects import refuse, replaced
+from .effects import refuse
+from .replacing import replaced
 
 
 class _Operator(torch._ops.HigherOrderOperator):

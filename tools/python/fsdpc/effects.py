@@ -11,6 +11,7 @@ from torch.utils.checkpoint import CheckpointFunction, check_backward_validity
 
 from . import checks
 from .errors import ExportError
+from .replacing import replaced
 
 
 #: Modules around a model, with the attribute that holds it.
@@ -50,21 +51,6 @@ def check_modules(model):
                 f"module '{name}' is a SyncBatchNorm, whose statistics are those of all ranks: a step has no collective "
                 "for them. Make it a BatchNorm, with statistics of each rank, or set it to eval()"
             )
-
-
-@contextlib.contextmanager
-def replaced(owner, name, value):
-    """Sets an attribute of `owner` in this context. An attribute that was inherited is inherited again afterwards."""
-    missing = object()
-    before = vars(owner).get(name, missing)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if before is missing:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
 
 
 def _refuse_hook(tensor, hook):

@@ -9,8 +9,8 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .effects import replaced
 from .errors import ExportError
+from .replacing import replaced
 from .state import memory
 
 

@@ -9,7 +9,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import constants, fixed_shapes, graphs
-from .effects import replaced
+from .replacing import replaced
 
 _READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 _EQUAL = torch.ops.aten.equal.default

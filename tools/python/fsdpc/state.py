@@ -11,8 +11,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
-from .effects import replaced
 from .errors import ExportError, note
+from .replacing import replaced
 
 #: Attributes that every module has: its parameters, submodules, hooks.
 _OWN = vars(torch.nn.Module()).keys() - {"training"}

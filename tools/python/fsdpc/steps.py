@@ -7,8 +7,8 @@ import types
 import torch
 
 from . import precision
-from .effects import replaced
 from .errors import ExportError
+from .replacing import replaced
 
 
 def find_loss(output):

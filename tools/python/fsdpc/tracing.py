@@ -14,8 +14,8 @@ from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
 from . import checks, ctc, derivatives, effects, flex, functions, operators, reads, specialization, state, transforms
-from .effects import replaced
 from .errors import ExportError, note
+from .replacing import replaced
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, make_fx
 from torch.utils import _pytree as pytree
 
-from .effects import refuse, replaced
+from .effects import refuse
+from .replacing import replaced
 
 #: The functions behind torch.vmap, and behind torch.func.grad and grad_and_value.
 _TRANSFORMS = ((apis, "vmap_impl"), (eager_transforms, "grad_impl"), (eager_transforms, "grad_and_value_impl"))
