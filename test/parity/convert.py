@@ -17,12 +17,14 @@ import checkpoints
 import fsdp2_setup
 import harness
 import interop
-import oracle
+import oracle  # adds the folder of fsdpc
+from checkpoints_of_fsdp2 import fsdp2, state_dict
 from oracle import safetensors_io
+
+import fsdpc.checkpoints
 
 SAVED, STEPS = interop.SAVED, interop.STEPS
 PACKAGE = pathlib.Path(__file__).parents[2] / "tools/python"
-sys.path.insert(0, str(PACKAGE))
 
 
 def convert(*arguments):
@@ -30,12 +32,7 @@ def convert(*arguments):
     return subprocess.run(command, cwd=PACKAGE, capture_output=True, text=True)
 
 
-class Convert(interop.Interop):
-    """Borrows how interop trains; its own tests stay where they are."""
-
-    test_torch_reads_every_tensor = test_fsdp2_goes_on_from_a_binarys_checkpoint = None
-    test_a_binary_goes_on_from_fsdp2s_checkpoint = test_other_optimizers = None
-
+class Convert(interop.Case):
     def converted(self, *arguments):
         done = convert(*arguments)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -54,10 +51,11 @@ class Convert(interop.Interop):
         workspace, run = self.case(interop.LLAMA, optimizer)
         binary, folder = self.save(workspace, "dp=3", 3, layout, more)
         there, back = workspace.folder / "distcp", workspace.folder / "back"
-        self.assertIn("FileSystemReader", self.converted(folder, there, "--model-key", "model"))
+        # As the command does, which the other tests call: importing torch takes longer than these steps.
+        self.assertIn("FileSystemReader", fsdpc.checkpoints.convert(folder, there, "model"))
         model = oracle.make_model(run)
         optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
-        state = interop.state_dict(model, optimizer, SAVED)
+        state = state_dict(model, optimizer, SAVED)
         state = {"optim": state.pop("optim"), "model": state}
         dcp.load(state, checkpoint_id=str(there), no_dist=True)
         expected = checkpoints.assemble(folder)
@@ -69,7 +67,7 @@ class Convert(interop.Interop):
                 self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
         self.assertEqual(expected, {})
         # A binary goes on from what came back as from the checkpoint itself.
-        self.converted(there, back)
+        fsdpc.checkpoints.convert(there, back)
         arguments = ("--steps", STEPS)
         mine = self.train(workspace, binary, 3, "--resume", folder, *arguments)
         theirs = self.train(workspace, binary, 3, "--resume", back, *arguments)
@@ -84,8 +82,8 @@ class Convert(interop.Interop):
     def check_goes_on(self, optimizer):
         workspace, run = self.case(interop.LLAMA, optimizer, placement="largest")
         target, folder = workspace.folder / "run.distcp", workspace.folder / "converted"
-        losses, final = interop.fsdp2(run, workspace.folder, 0, STEPS)
-        interop.fsdp2(run, workspace.folder, 0, SAVED, target=target)
+        losses, final = fsdp2(run, 0, STEPS)
+        fsdp2(run, 0, SAVED, target=target)
         out = self.converted(target, folder)
         self.assertIn("left out: optim.param_groups", out)
         binary = workspace.compile("dp=2", "none", "flat")
@@ -109,8 +107,6 @@ class Convert(interop.Interop):
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "needs the package transformers")
     def test_from_pretrained_reads_a_consolidated_checkpoint(self):
         import transformers
-
-        import fsdpc
 
         config = transformers.LlamaConfig(
             vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,

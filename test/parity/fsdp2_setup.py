@@ -111,10 +111,16 @@ def axes_of(run):
     return {"replicate": run.replicas, "shard": run.ranks // run.replicas}
 
 
-def make_mesh(axes):
+@functools.cache
+def mesh_of(names, sizes):
+    """A process that runs several runs makes each mesh once, with its process groups."""
     from torch.distributed.device_mesh import init_device_mesh
 
-    return init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
+    return init_device_mesh("cpu", sizes, mesh_dim_names=names)
+
+
+def make_mesh(axes):
+    return mesh_of(tuple(axes), tuple(axes.values()))
 
 
 class OrderedAllReduce:

@@ -8,19 +8,16 @@ the test is skipped.
 """
 
 import dataclasses
-import os
 import sys
 import unittest
 
 import torch
-import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
-import torch.multiprocessing
 
 import checkpoints
 import fsdp2_setup
 import harness
 import oracle
+from checkpoints_of_fsdp2 import fsdp2, load
 from oracle import models, safetensors_io
 
 SKIPPED = 77
@@ -36,89 +33,7 @@ SHARED = models.Config("sharednorm", dim=8, layers=3, batch=2)
 GROUPS = {"llama": ["layers.*"], "convnet": ["blocks.*"], "sharednorm": ["stem"]}
 
 
-def state_dict(model, optimizer, step):
-    """What is saved and loaded: tensors alone, as files of safetensors hold no others."""
-    from torch.distributed.checkpoint.state_dict import (
-        get_model_state_dict,
-        get_optimizer_state_dict,
-    )
-
-    state = get_optimizer_state_dict(model, optimizer)["state"]
-    result = {**get_model_state_dict(model), "optim": {"state": state}}
-    if not any("step" in entry for entry in state.values()):
-        result["step"] = torch.tensor(step)  # sgd counts no steps
-    return result
-
-
-def load(model, optimizer, folder, step):
-    from torch.distributed.checkpoint.state_dict import (
-        get_optimizer_state_dict,
-        set_model_state_dict,
-        set_optimizer_state_dict,
-    )
-
-    state = state_dict(model, optimizer, step)
-    state.pop("step", None)
-    dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(str(folder)))
-    groups = get_optimizer_state_dict(model, optimizer)["param_groups"]
-    set_optimizer_state_dict(
-        model, optimizer, {"state": state.pop("optim")["state"], "param_groups": groups}
-    )
-    set_model_state_dict(model, state)
-
-
-def save_as_usual(model, optimizer, folder):
-    """As torch's tutorials do, parameter groups included."""
-    from torch.distributed.checkpoint.state_dict import get_state_dict
-
-    weights, state = get_state_dict(model, optimizer)
-    dcp.save({"model": weights, "optim": state}, checkpoint_id=str(folder))
-
-
-def worker(rank, run, port, first, last, source, target, out):
-    store = dist.TCPStore("127.0.0.1", port, run.ranks, is_master=False)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=run.ranks)
-    torch.set_num_threads(1)
-    model = fsdp2_setup.shard(
-        run, oracle.make_model(run), {None: fsdp2_setup.make_mesh(fsdp2_setup.axes_of(run))}
-    )
-    optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
-    batches = oracle.Batches(run)
-    if source:
-        load(model, optimizer, source, first)
-    losses = []
-    for step in range(first, last):
-        loss = model(*batches(rank, step))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item().hex())
-    if target and str(target).endswith(".distcp"):
-        save_as_usual(model, optimizer, target)
-    elif target:
-        writer = dcp.HuggingFaceStorageWriter(str(target), save_distributed=True)
-        dcp.save(state_dict(model, optimizer, last), storage_writer=writer)
-    everyone = [None] * run.ranks
-    dist.all_gather_object(everyone, losses)
-    tensors = {name: tensor.full_tensor() for name, tensor in model.named_parameters()}
-    tensors |= dict(model.named_buffers())
-    if rank == 0:
-        torch.save(([list(step) for step in zip(*everyone)], tensors), out)
-    dist.barrier()
-    os._exit(0)  # see oracle.worker
-
-
-def fsdp2(run, folder, first, last, source=None, target=None):
-    """Losses by step and rank of these steps of FSDP2, and parameters and buffers afterwards."""
-    store = dist.TCPStore("127.0.0.1", 0, run.ranks, is_master=True, wait_for_workers=False)
-    out = folder / "fsdp2.pt"
-    torch.multiprocessing.spawn(
-        worker, (run, store.port, first, last, source, target, out), nprocs=run.ranks
-    )
-    return torch.load(out, weights_only=False)
-
-
-class Interop(unittest.TestCase):
+class Case(unittest.TestCase):
     def case(self, config, optimizer, ranks=2, replicas=1, placement=None, flags=()):
         workspace = harness.Workspace(config, optimizer)
         self.addCleanup(workspace.remove)
@@ -148,6 +63,8 @@ class Interop(unittest.TestCase):
                    "--checkpoint-dir", folder, "--save-every", SAVED)  # fmt: skip
         return binary, checkpoints.latest(folder)
 
+
+class Interop(Case):
     def test_torch_reads_every_tensor(self):
         """In one process, without a mesh, under the names of its own state dicts."""
         columns = "shard-placement=largest"
@@ -202,7 +119,7 @@ class Interop(unittest.TestCase):
                 expected = self.train(
                     workspace, binary, 2, "--resume", folder, "--steps", STEPS
                 )
-                losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+                losses, final = fsdp2(run, SAVED, STEPS, source=folder)
                 self.assertEqual(losses, expected[0])
                 self.assertIsNone(harness.bitwise_difference(expected[1], final))
 
@@ -215,11 +132,11 @@ class Interop(unittest.TestCase):
                 binary, folder = self.save(workspace, "dp=2", 2)
                 self.check_read(run, folder)
                 expected = self.train(workspace, binary, 2, "--resume", folder, "--steps", STEPS)
-                losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+                losses, final = fsdp2(run, SAVED, STEPS, source=folder)
                 self.assertEqual(losses, expected[0])
                 self.assertIsNone(harness.bitwise_difference(expected[1], final))
                 folder = workspace.folder / "dcp"
-                fsdp2(run, workspace.folder, 0, SAVED, target=folder)
+                fsdp2(run, 0, SAVED, target=folder)
                 resumed = self.train(workspace, binary, 2, "--resume", folder, "--steps", STEPS)
                 self.assertEqual(resumed[0], losses)
                 self.assertIsNone(harness.bitwise_difference(final, resumed[1]))
@@ -232,8 +149,8 @@ class Interop(unittest.TestCase):
         ):
             workspace, run = self.case(config, optimizer, ranks, replicas, placement)
             folder = workspace.folder / "dcp"
-            fsdp2(run, workspace.folder, 0, SAVED, target=folder)
-            losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+            fsdp2(run, 0, SAVED, target=folder)
+            losses, final = fsdp2(run, SAVED, STEPS, source=folder)
             mesh = f"dp={ranks}" if replicas == 1 else "replicate=2,shard=2"
             for layout, more in (("flat", ""), ("per-param", ""), ("per-param", "shard-placement=largest")):
                 with self.subTest(optimizer=optimizer.kind, mesh=mesh, layout=layout, more=more):
@@ -250,8 +167,8 @@ class Interop(unittest.TestCase):
         optimizer = harness.Optimizer("adagrad", OTHERS["adagrad"])
         workspace, run = self.case(config, optimizer)
         folder = workspace.folder / "dcp"
-        fsdp2(run, workspace.folder, 0, SAVED, target=folder)
-        losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+        fsdp2(run, 0, SAVED, target=folder)
+        losses, final = fsdp2(run, SAVED, STEPS, source=folder)
         binary = workspace.compile("dp=2")
         resumed = self.train(workspace, binary, 2, "--resume", folder, "--steps", STEPS)
         self.assertIn("optimizer state of 8 parameters is left out", self.output)

@@ -5,7 +5,7 @@
               --ranks 2 --steps 10 --group 'layers.*' --optimizer adamw --lr 1e-3 \
               --out run.json --save end.safetensors
 
---mode fsdp2 (default) runs torch.distributed.fsdp.fully_shard on spawned processes with gloo, ddp
+--mode fsdp2 (default) runs torch.distributed.fsdp.fully_shard on processes with gloo, ddp
 runs DistributedDataParallel on the same, single one process on the batches of all ranks together.
 --model holds fields of test/models/config.py. The model's inputs are looked up by name in
 the data file. With B samples per batch, rank r reads at step t (from 0) samples (t * ranks + r) * B
@@ -20,17 +20,15 @@ input. Both leave out the gathers that no computation waits for: `dropped` names
 import argparse
 import dataclasses
 import json
-import multiprocessing
-import os
 import pathlib
 import statistics
 import sys
-import tempfile
 import time
 
 import torch
+import torch._dynamo  # which the first optimizer imports, with 200 others: before ranks are forked
 import torch.distributed as dist
-import torch.multiprocessing
+import torch.distributed.fsdp
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
@@ -42,12 +40,9 @@ from fsdp2_setup import (  # noqa: E402
     share_above,
     ordered_all_reduce, set_communication, shard,
 )  # fmt: skip
+import rank_processes  # noqa: E402
 import stages_of_fsdp2  # noqa: E402
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
-
-#: Modules that ranks are forked with. torch imports the second one, with more than 200 others, when the first
-#: optimizer is made.
-PRELOADED = ["torch.distributed.fsdp", "torch._dynamo", "oracle"]
 
 #: What a StepRecorder notes of a step, the same on every rank.
 RECORDED = ("events", "collectives", "dropped", "whole")
@@ -201,8 +196,9 @@ def train(run, rank):
             for module in matching_modules(model, pattern):
                 module.compile()
     batches = Batches(run)
-    if run.mode == "fsdp2":
+    if run.mode != "single":
         ordered_all_reduce().is_on = run.det_rs and bool(run.mesh_of)
+    if run.mode == "fsdp2":
         meshes = {None: make_mesh(axes_of(run))}
         meshes |= {pattern: make_mesh(axes) for pattern, axes in run.mesh_of.items()}
         model = shard(run, model, meshes)
@@ -299,27 +295,19 @@ def train(run, rank):
     return result, {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def worker(rank, runs, port, path):
-    ranks = runs[0].ranks
-    store = dist.TCPStore("127.0.0.1", port, ranks, is_master=False)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+def train_on_rank(rank, runs):
+    """Per run, what train() says on each rank, and the tensors, which are the same on all."""
     results = []
     for run in runs:
         result, tensors = train(run, rank)
-        everyone = [None] * ranks
+        everyone = [None] * run.ranks
         dist.all_gather_object(everyone, result)
         for other in everyone:
             for key in RECORDED:
                 if other.get(key) != result.get(key):
                     raise SystemExit(f"oracle: ranks differ in their {key}")
         results.append((everyone, tensors))
-    if rank == 0:
-        torch.save(results, path)
-    dist.barrier()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Tearing down gloo's threads at interpreter exit now and then aborts the process.
-    os._exit(0)
+    return results
 
 
 def execute(runs):
@@ -333,17 +321,10 @@ def execute(runs):
             result, tensors = train(run, 0)
             results.append(([result], tensors))
     else:
-        # A store on a port of the system's choice, served by this process.
-        ranks = runs[0].ranks
-        store = dist.TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "results.pt")
-            # Ranks are forked from one process, since imports take seconds.
-            multiprocessing.set_forkserver_preload(PRELOADED)
-            torch.multiprocessing.start_processes(
-                worker, (runs, store.port, path), nprocs=ranks, start_method="forkserver"
-            )
-            results = torch.load(path, weights_only=False)
+        is_measured = any(run.time or run.memory or run.compile for run in runs)
+        results = rank_processes.call_on_ranks(
+            runs[0].ranks, train_on_rank, runs, in_new_processes=is_measured
+        )
     return [
         (make_record(run, everyone), tensors) for run, (everyone, tensors) in zip(runs, results)
     ]
@@ -401,6 +382,8 @@ def main(arguments=None):
     else:
         print(text)
 
+
+rank_processes.start_server()
 
 if __name__ == "__main__":
     main()
