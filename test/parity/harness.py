@@ -1,6 +1,7 @@
 """What the parity tests share: a model's way through the tools, and the oracle's answers."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -78,6 +79,21 @@ def free_port():
         return probe.getsockname()[1]
 
 
+#: Contents of files by what they were made of, see make_once().
+MADE = {}
+
+
+def make_once(key, paths, make):
+    """Calls `make`, which writes these files, or writes what it wrote when it was called for this key. The key is all
+    that the files depend on: no flags that name files."""
+    if key in MADE:
+        for path, content in zip(paths, MADE[key]):
+            path.write_bytes(content)
+    else:
+        make()
+        MADE[key] = [path.read_bytes() for path in paths]
+
+
 @dataclasses.dataclass
 class Optimizer:
     """A torch.optim optimizer and what differs from its defaults."""
@@ -117,10 +133,14 @@ class Workspace:
 
     def capture(self, form="script", flags=()):
         model = self.folder / ("model.pt2" if form == "pt2" else "model.pt")
-        export.export(self.config, form, str(model))
         inputs = [] if form == "pt2" else models.input_flags(self.config)
-        run([TOOLS / "fsdp-capture", model, *inputs, *flags, *self.optimizer.flags(),
-             "--weights", self.weights, "-o", self.captured])  # fmt: skip
+        flags = [*inputs, *flags, *self.optimizer.flags()]
+
+        def make():
+            export.export(self.config, form, str(model))
+            run([TOOLS / "fsdp-capture", model, *flags, "--weights", self.weights, "-o", self.captured])
+
+        make_once((repr(self.config), form, *map(str, flags)), (model, self.captured, self.weights), make)
 
     def export_package(self, name="model.pt2", model=None, policies=None, **options):
         """Exports the model (by default the configuration's) by the package fsdpc, with the workspace's
@@ -159,7 +179,9 @@ class Workspace:
     def link(self, planned):
         """The training binary of a planned module."""
         binary = planned.with_suffix("")
-        run([TOOLS / "fsdp-compile", planned, "-o", binary])
+        make = lambda: run([TOOLS / "fsdp-compile", planned, "-o", binary])
+        make_once(planned.read_bytes(), [binary], make)
+        binary.chmod(0o755)
         return binary
 
     def compile(self, ranks, reshard="none", layout="flat", config=None, more=""):
@@ -309,6 +331,12 @@ class Case(unittest.TestCase):
         self.assertIn(message, str(raised.exception))
 
 
+def pairs(first, second, turn=0):
+    """Pairs that have each value of both at least once; over the turns all pairs have theirs."""
+    count = max(len(first), len(second))
+    return [(first[i % len(first)], second[(i + turn) % len(second)]) for i in range(count)]
+
+
 class WorkspaceCase(Case):
     """A case with workspaces, which are removed when it ends."""
 
@@ -326,6 +354,8 @@ class Comparison(WorkspaceCase):
     """Compares compiled steps with FSDP2."""
 
     samples = 26
+    #: How often layouts and communicators have been paired, in all cases of a script.
+    turns = itertools.count()
 
     def expect(self, workspace, ranks=2, groups=("layers.*",), steps=4, **options):
         """The run of FSDP2, and its outcome: what oracle.execute says of it."""
@@ -368,13 +398,18 @@ class Comparison(WorkspaceCase):
 
     def check(self, workspace, run, outcome, mesh, layouts=("flat", "per-param"), more="",
               communicators=("local", "shm", "gloo"), config=None, dropped=()):  # fmt: skip
-        """The compiled step of each layout is FSDP2's; only `per-param` has FSDP2's numbers of elements."""
+        """The compiled step of each layout is FSDP2's; only `per-param` has FSDP2's numbers of elements. Of several
+        layouts and communicators, each is run with each other by the first check of a script alone."""
+        runs = list(itertools.product(layouts, communicators))
+        if min(len(layouts), len(communicators)) > 1:
+            turn = next(Comparison.turns)
+            runs = pairs(layouts, communicators, turn) if turn else runs
         for layout in layouts:
             planned, report = workspace.plan(mesh, run.reshard_after_forward, layout, config, more)
             if layout == "per-param":
                 self.check_report(run, outcome[0], report, dropped)
             binary = workspace.link(planned)
-            for communicator in communicators:
+            for communicator in (own for of, own in runs if of == layout):
                 with self.subTest(layout=layout, communicator=communicator, more=more):
                     log, saved = train(workspace, binary, run.ranks, run.steps, communicator)
                     self.check_bits(run, outcome, log, saved)
