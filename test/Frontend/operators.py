@@ -3,8 +3,8 @@
     operators.py INTERPRET_STEPS [--samples 1] [--only NAME]
 
 Each differentiable operator of torch's test database (OpInfo), with samples of small fp32 operands, is the forward of
-a module: as it is, and under autocast. Modules of torch's database (ModuleInfo) are called likewise, in training and in
-eval mode. Random operators are left out, whose samples seed themselves. What torch itself refuses to export is left out
+a module: as it is, and under autocast if that has a rule for it. Modules of torch's database (ModuleInfo) are called
+likewise, in training, and in eval mode if they differ in it. Random operators are left out, whose samples seed themselves. What torch itself refuses to export is left out
 and counted.
 """
 
@@ -106,6 +106,18 @@ def pick(name, samples, count):
     return usable[:count]
 
 
+def calls_what_autocast_changes(module):
+    """Whether its forward calls an operator that autocast has a rule for."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        try:
+            module(X)
+        except Exception:  # see prepare()
+            return False
+    names = {event.name() for event in profile.profiler.kineto_results.events()}
+    rules = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU")
+    return not names.isdisjoint(name.partition(".")[0] for name in rules)
+
+
 def list_operators(count):
     """(name, how, module) for samples of operators."""
     for info in op_db:
@@ -115,7 +127,9 @@ def list_operators(count):
         torch.manual_seed(1)
         for sample in pick(name, info.sample_inputs("cpu", torch.float32, requires_grad=False), count):
             yield name, "as it is", Operator(info.op, sample, False)
-            yield name, "under autocast", Operator(info.op, sample, True)
+            under_autocast = Operator(info.op, sample, True)
+            if calls_what_autocast_changes(under_autocast):
+                yield name, "under autocast", under_autocast
 
 
 def list_spectra():
@@ -132,7 +146,7 @@ def list_spectra():
 def list_modules(count):
     """(name, how, module) for samples of modules."""
     for info in module_db:
-        for training in (True, False):
+        for training in (True, False) if info.train_and_eval_differ else (True,):
             torch.manual_seed(1)
             given = info.module_inputs_func(
                 info, device="cpu", dtype=torch.float32, requires_grad=False, training=training
