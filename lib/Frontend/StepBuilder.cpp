@@ -175,12 +175,19 @@ Location StepBuilder::getLocation(int place) {
   return locations[place];
 }
 
+// Of a training step: the number of the update, and its learning rate.
+static constexpr const char *kStepInput = "step", *kRateInput = "lr";
+
 void StepBuilder::buildFunction() {
   RankedTensorType lossType = getType(graph.values[outputs.loss].tensor);
   auto function =
       func::FuncOp::create(builder, outputs.isEvaluation ? kEvaluationName : kTrainingName,
                            builder.getFunctionType({}, {lossType}));
   builder.setInsertionPointToStart(function.addEntryBlock());
+  for (int id : model.inputs)
+    if (graph.values[id].name == kStepInput || graph.values[id].name == kRateInput)
+      throw CaptureError("input '" + graph.values[id].name +
+                         "' has the name of an input that each step has: give it another one");
   for (int id : model.inputs)
     values[id] = InputOp::create(builder, getType(graph.values[id].tensor), graph.values[id].name,
                                  /*microbatch=*/0, IntegerAttr());
@@ -189,8 +196,8 @@ void StepBuilder::buildFunction() {
         builder, getType(graph.values[outputs.lossScale].tensor), IntegerAttr());
   mlir::Value step, lr;
   if (!outputs.isEvaluation) {
-    step = InputOp::create(builder, builder.getI64Type(), "step", /*microbatch=*/0, IntegerAttr());
-    lr = InputOp::create(builder, builder.getF64Type(), "lr", /*microbatch=*/0, IntegerAttr());
+    step = InputOp::create(builder, builder.getI64Type(), kStepInput, 0, IntegerAttr());
+    lr = InputOp::create(builder, builder.getF64Type(), kRateInput, 0, IntegerAttr());
     size_t parameter = 0;
     for (const ModelTensor &tensor : model.tensors)
       if (tensor.isParameter && !tensor.isFrozen)

@@ -40,6 +40,11 @@ TEST(Refusal, DataDependentShapes) {
       {"operator 'index.Tensor' in module 'blocks.0'", "the shape of its result depends on data"});
 }
 
+TEST(Refusal, InputsWithNamesOfTheSteps) {
+  expectContains(getError("NamedStep.pt", {"step:f32[4]"}),
+                 {"input 'step' has the name of an input that each step has"});
+}
+
 TEST(Refusal, ConstantsOfUnknownOrigin) {
   expectContains(
       getError("ListConstant.pt", {"x:f32[4]"}),

@@ -151,6 +151,11 @@ class NotTensor(Weighted):
         return (self.w * x).sum() * factor
 
 
+class NamedStep(Weighted):
+    def forward(self, step: Tensor) -> Tensor:
+        return (self.w * step).sum()
+
+
 # ---------------------------------------------------------------- models that work
 
 
@@ -417,7 +422,7 @@ class Readers(nn.Module):
 
 REFUSED = [
     Item, MixedProduct, MixedNorm, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
-    Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
+    Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, NamedStep, Autocast,
 ]  # fmt: skip
 WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, MasksOfOthers, UnusedInput, Readers,
            Expanded, Factors, Draws]  # fmt: skip

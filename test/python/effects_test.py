@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/python/fsdpc: what a model does in Python beside operators is an operator of the step, or refused."""
 
+import collections
 import contextlib
 import io
 import random
@@ -385,6 +386,64 @@ class Effects(exported.Exported):
                 fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path)
             self.assertEqual("'kept' of the model is None now" in told.getvalue(), is_noted)
             self.assertIsNone(model.kept)
+
+    def test_tensors_kept_in_containers_from_the_first_step_on(self):
+        def remembering(model, x):
+            y = model.linear(x)
+            if len(model.kept):
+                y = y + next(iter(model.kept.values() if isinstance(model.kept, dict) else model.kept))
+            if isinstance(model.kept, dict):
+                model.kept["y"] = y.detach()
+            else:
+                model.kept.append(y.detach())
+            return y
+
+        for kept in ({}, [], collections.deque(maxlen=2)):
+            with self.subTest(kept=kept):
+                model = Model(remembering)
+                model.kept = kept
+                with contextlib.redirect_stderr(io.StringIO()) as told:
+                    fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path)
+                self.assertIn("attribute 'kept' of the model has no tensors now", told.getvalue())
+                self.assertIs(model.kept, kept)
+                self.assertEqual(len(kept), 0)
+
+    def test_counters(self):
+        """A note, if nothing depends on them yet; a deque's length is such a number."""
+
+        def counting(model, x):
+            model.calls += 1
+            loss = model.linear(x)
+            return loss * 2 if model.calls % 4 == 0 else loss
+
+        def appending(model, x):
+            model.calls.append(1.0)
+            return model.linear(x) * len(model.calls)
+
+        model = Model(counting)
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path)
+        self.assertIn("the forward changes attribute 'calls' of the model (1, then 2), and each step computes what a forward does now",
+                      told.getvalue())  # fmt: skip
+        self.assertEqual(model.calls, 0)
+        self.path.unlink()
+        model = Model(appending)
+        model.calls = collections.deque(maxlen=3)
+        self.expect_refusal("the forward changes attribute 'calls'", model)
+
+    def test_arguments(self):
+        model, batch = Model(lambda model, x: model.linear(x)), {"x": torch.randn(2, 4)}
+        with self.assertRaisesRegex(fsdpc.ExportError, "optimizer is str 'adamw', expected a torch Optimizer"):
+            fsdpc.export(model, batch, self.path, optimizer="adamw")
+        with self.assertRaisesRegex(fsdpc.ExportError, "model is function .*, expected a torch Module"):
+            fsdpc.export(model.function, batch, self.path)
+
+        class Named(nn.Module):
+            def forward(self, step):
+                return step.sum()
+
+        with self.assertRaisesRegex(fsdpc.ExportError, "'step' of the batch has the name of an input that each step has"):
+            fsdpc.export(Named(), {"step": torch.randn(2)}, self.path)
 
     def test_vmap(self):
         """It becomes its operators on whole batches, also where the function reads other tensors, and where it is nested."""

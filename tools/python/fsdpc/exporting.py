@@ -240,6 +240,9 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
         raise ExportError(f"'{path}' does not end in .pt2")
+    for name, value, kind in (("model", model, torch.nn.Module), ("optimizer", optimizer, torch.optim.Optimizer)):
+        if not isinstance(value, kind) and (name, value) != ("optimizer", None):
+            raise ExportError(f"{name} is {type(value).__name__} {value!r:.60}, expected a torch {kind.__name__}")
     weights = pathlib.Path(weights or path.with_suffix(".safetensors"))
     has_values = not any(parameter.is_meta for parameter in model.parameters())
     for file in (path, weights) if has_values else (path,):
@@ -247,6 +250,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
     batch = name_batch(model, batch, method)
+    for name in {"step", "lr"} & batch.keys():
+        raise ExportError(f"'{name}' of the batch has the name of an input that each step has: give it another one")
     if not quiet:
         _print_notes(model, batch, optimizer)
     batch = _separate(batch)

@@ -1,6 +1,7 @@
 """State that a model's Python code keeps from step to step: numbers, words and tensors in attributes, and random numbers of
 Python. An exported step has none of it, so a forward that depends on such state is refused, or noted."""
 
+import collections
 import contextlib
 import inspect
 import random
@@ -18,7 +19,7 @@ from .replacing import replaced
 _OWN = vars(torch.nn.Module()).keys() - {"training"}
 _PLAIN = (bool, int, float, str, type(None))
 #: Subclasses do not count: they may hold more, or hold it otherwise.
-_CONTAINERS = (list, tuple, dict, types.SimpleNamespace)
+_CONTAINERS = (list, tuple, dict, collections.deque, types.SimpleNamespace)
 
 
 def _zeros(value):
@@ -35,9 +36,10 @@ def _contents(value):
 
 
 def _fill(value, contents):
-    """Gives a list, dict or namespace these contents."""
-    if type(value) is list:
-        value[:] = contents
+    """Gives a list, deque, dict or namespace these contents."""
+    if type(value) in (list, collections.deque):
+        value.clear()
+        value.extend(contents)
     elif type(value) in (dict, types.SimpleNamespace):
         held = value if type(value) is dict else vars(value)
         held.clear()
@@ -66,7 +68,7 @@ def _find_tensors(value):
 
 def _values(module):
     """Attributes of tensors, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
-    kinds = (torch.Tensor, list, tuple, dict)
+    kinds = (torch.Tensor, list, tuple, dict, collections.deque)
     return {name: value for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}
 
 
@@ -109,10 +111,13 @@ class _State:
                 and list(map(id, later.tensors[name].get(key, []))) != list(map(id, tensors))]  # fmt: skip
 
     def appeared(self, later):
-        """Lists attributes that were None and have tensors now, as (module, attribute, value)."""
+        """Lists attributes that were None, or lists, dicts and so on without tensors, and have tensors now, as (module,
+        attribute, value)."""
         return [(name, key, later.values[name][key])
                 for name, attributes in self.attributes.items() if name in later.values
-                for key, plain in attributes.plain.items() if plain == [None] and later.tensors[name].get(key)]  # fmt: skip
+                for key, (value, _) in attributes.copies.items()
+                if (value is None or type(value) in _CONTAINERS and not self.tensors[name].get(key))
+                and later.tensors[name].get(key)]  # fmt: skip
 
     def restore(self, model):
         for name, module in model.named_modules():
@@ -167,8 +172,8 @@ def _note_carried(before, first, program):
              "replaces: to keep it from step to step, make it a buffer and write it in place")  # fmt: skip
 
 
-def _note_appeared(model, appeared, program, export_from):
-    """Exports the forward that finds tensors in attributes that were None. Their values do not matter."""
+def _note_appeared(model, state, appeared, program, export_from):
+    """Exports the forward that finds tensors in attributes that had none. Their values do not matter."""
     modules = dict(model.named_modules())
     for name, key, value in appeared:
         vars(modules[name])[key] = _zeros(value)
@@ -178,8 +183,17 @@ def _note_appeared(model, appeared, program, export_from):
         return
     if _text(program)[0] != _text(later)[0]:
         name, key, _ = appeared[0]
-        note(f"attribute '{key}' of {_place(name)} is None now, and each step is that of a forward which finds None "
+        what = "is None" if state.attributes[name].copies[key][0] is None else "has no tensors"
+        note(f"attribute '{key}' of {_place(name)} {what} now, and each step is that of a forward which finds none "
              "there: what a forward leaves in it, the next one does not see")  # fmt: skip
+
+
+def _note_counted(before, later):
+    """Of attributes that change in each forward, without effect so far."""
+    for name, key, old, new in before.changed(later):
+        if len(old) == len(new) == 1 and isinstance(new[0], (int, float)):
+            note(f"the forward changes attribute '{key}' of {_place(name)} ({old[0]}, then {new[0]}), and each step computes "
+                 "what a forward does now: if it is to compute something else at some value, make it a buffer, or an input")
 
 
 def repeated(model, export, decisive, quiet):
@@ -203,7 +217,7 @@ def repeated(model, export, decisive, quiet):
             elif not quiet:
                 _note_carried(before, first, program)
                 if appeared:
-                    _note_appeared(model, appeared, program, export_from)
+                    _note_appeared(model, before, appeared, program, export_from)
     finally:
         before.restore(model)
     if drawn:
@@ -219,4 +233,6 @@ def repeated(model, export, decisive, quiet):
             f"the forward changes attribute '{key}' of {_place(name)} ({old}, then {new}) "
             "and computes something else then, which a step would not: make it a buffer, or an input"
         )
+    if changed and not quiet:
+        _note_counted(first, second)
     return program
