@@ -4,8 +4,8 @@
 
 Each differentiable operator of torch's test database (OpInfo), with samples of small fp32 operands, is the forward of
 a module: as it is, and under autocast if that has a rule for it. Modules of torch's database (ModuleInfo) are called
-likewise, in training, and in eval mode if they differ in it. Random operators are left out, whose samples seed themselves. What torch itself refuses to export is left out
-and counted.
+likewise, in training, and in eval mode if they differ in it. Random operators are left out, whose samples seed
+themselves. What torch itself refuses to export is left out and counted.
 """
 
 import argparse
