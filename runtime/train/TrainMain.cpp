@@ -2,6 +2,7 @@
 
 #include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
+#include "cpu/MathLibraries.h"
 #include "executor/OperatorLibrary.h"
 #include "fsdp/Plan/Meshes.h"
 #include "plan/ValidateProgram.h"
@@ -151,6 +152,7 @@ static int trainMain(int argc, char **argv, std::span<const fsdp_plan *const> pr
   Result<DeviceBackend *> backend = loadDeviceBackend(options.device);
   if (!backend.ok())
     return *environment && (*environment)->localRank != 0 ? 1 : fail(backend.status().message());
+  startMathLibraries(); // before ranks that are threads, and before threads of an operator
   if (launch->backend == "local" || launch->backend == "fake")
     return runThreads(plan, options, *backend, *launch);
   return runProcess(plan, options, *backend, *launch);
