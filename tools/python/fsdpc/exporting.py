@@ -146,6 +146,17 @@ def _check_dense(name, tensor):
         )
 
 
+def _check_real(model, batch):
+    tensors = [("parameter", name, value) for name, value in model.named_parameters()]
+    tensors += [("input", name, value) for name, value in batch.items()]
+    for what, name, value in tensors:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            raise ExportError(
+                f"{what} '{name}' is {value.dtype}, and a step has real ones only: make it torch.view_as_real of its values, "
+                "and let the forward take torch.view_as_complex of that"
+            )
+
+
 def _check_buffers(model):
     stored = model.state_dict().keys()
     for name, buffer in model.named_buffers():
@@ -250,6 +261,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
     batch = name_batch(model, batch, method)
+    _check_real(model, batch)
     for name in {"step", "lr"} & batch.keys():
         raise ExportError(f"'{name}' of the batch has the name of an input that each step has: give it another one")
     if not quiet:

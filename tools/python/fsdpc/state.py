@@ -199,8 +199,8 @@ def _note_counted(before, later):
 def repeated(model, export, decisive, quiet):
     """Returns export()'s program. If the forward changes state of Python, the model is exported once more in the new
     state, and refused if the second program differs; so are changes of `decisive`, tensors that the export has found to
-    decide a branch or a shape. Other tensors that a forward keeps for the next one are noted only: a training loop may
-    reset them before each step."""
+    decide a branch or a shape. Numbers that change without effect so far are noted, and so are other tensors that a forward
+    keeps for the next one: a training loop may reset them before each step."""
     try:
         before = _State(model)
     except RecursionError:
