@@ -445,6 +445,18 @@ class Effects(exported.Exported):
         with self.assertRaisesRegex(fsdpc.ExportError, "'step' of the batch has the name of an input that each step has"):
             fsdpc.export(Named(), {"step": torch.randn(2)}, self.path)
 
+    def test_buffers_that_become_others(self):
+        def widen(model, x):
+            model.mean = 0.9 * model.mean + x.double().mean(0)
+            return model.linear(x)
+
+        def grow(model, x):
+            model.mean = torch.cat([model.mean, x.mean(0)])
+            return model.linear(x)
+
+        self.expect_refusal(r"buffer 'mean', torch.float32 \[4\], by torch.float64 \[4\]: a step keeps", Model(widen))
+        self.expect_refusal(r"buffer 'mean', torch.float32 \[4\], by torch.float32 \[8\]: a step keeps", Model(grow))
+
     def test_complex_numbers(self):
         """Parameters and inputs are real; what the forward computes may be complex."""
         values = torch.randn(4, dtype=torch.complex64)

@@ -134,7 +134,9 @@ def _noting(model, export):
 
     def run(*arguments, **named):
         state.before.restore(model)
+        kinds = _kinds_of_buffers(model)
         result = forward(*arguments, **named)
+        _refuse_other_kinds(kinds, _kinds_of_buffers(model))
         state.after = _State(model)  # torch.export itself restores the root's attributes later
         return result
 
@@ -145,6 +147,18 @@ def _noting(model, export):
     run.__signature__ = inspect.signature(forward)
     with replaced(model, "forward", run):
         yield export_from
+
+
+def _kinds_of_buffers(model):
+    return {name: f"{buffer.dtype} {list(buffer.shape)}" for name, buffer in model.named_buffers()}
+
+
+def _refuse_other_kinds(before, after):
+    for name, kind in before.items():
+        if after.get(name, kind) != kind:
+            raise ExportError(
+                f"the forward replaces buffer '{name}', {kind}, by {after[name]}: a step keeps a buffer's dtype and shape"
+            )
 
 
 def _text(program):
