@@ -1,12 +1,12 @@
-# Precompiled headers of MLIR, torch and GoogleTest, which most translation units spend more time on than on
-# their own text. Only for g++: what clang precompiles names the folder that it was made in, so that
+# Precompiled headers of MLIR, torch and GoogleTest, which most translation units spend more time on
+# than on their own text. Only for g++: what clang precompiles names the folder that it was made in, so that
 # builds in two folders could not share it through ccache.
 #
 # fsdp_precompile_headers(TARGET [MLIR] [TORCH] [TEST])
 #
-# For static libraries, parts of the runtime and unit tests (TEST) most of whose sources include these
-# headers; the others pay for reading them. They are compiled once for each combination, in a library of its own
-# with the flags that its users share. A header of the project does not belong here: each change of
+# For static libraries, parts of the runtime and unit tests (TEST) most of whose sources include
+# these headers; the others pay for reading them. They are compiled once for each combination, in a
+# library of its own with the flags that its users share. A header of the project does not belong here: each change of
 # it would recompile every user. Headers are named as sources include them, since CMake writes what
 # it is given into a generated header, and an absolute path would be another one in each work tree.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -56,7 +56,8 @@ function(fsdp_precompile_headers target)
       list(APPEND headers ${FSDP_TORCH_TEST_HEADERS})
     endif()
     list(APPEND links GTest::gmock)
-    target_compile_options(${target} PRIVATE -fPIC) # an executable has -fPIE, the headers' library -fPIC
+    # An executable has -fPIE, the headers' library -fPIC.
+    target_compile_options(${target} PRIVATE -fPIC)
   endif()
   if(NOT TARGET ${pch})
     # CMake wants a source of it.

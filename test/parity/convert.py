@@ -21,7 +21,7 @@ import oracle  # adds the folder of fsdpc
 from checkpoints_of_fsdp2 import fsdp2, state_dict
 from oracle import safetensors_io
 
-import fsdpc.checkpoints
+import fsdpc
 
 SAVED, STEPS = interop.SAVED, interop.STEPS
 PACKAGE = pathlib.Path(__file__).parents[2] / "tools/python"
@@ -51,8 +51,7 @@ class Convert(interop.Case):
         workspace, run = self.case(interop.LLAMA, optimizer)
         binary, folder = self.save(workspace, "dp=3", 3, layout, more)
         there, back = workspace.folder / "distcp", workspace.folder / "back"
-        # As the command does, which the other tests call: importing torch takes longer than these steps.
-        self.assertIn("FileSystemReader", fsdpc.checkpoints.convert(folder, there, "model"))
+        self.assertIn("FileSystemReader", self.converted(folder, there, "--model-key", "model"))
         model = oracle.make_model(run)
         optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
         state = state_dict(model, optimizer, SAVED)
@@ -67,7 +66,7 @@ class Convert(interop.Case):
                 self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
         self.assertEqual(expected, {})
         # A binary goes on from what came back as from the checkpoint itself.
-        fsdpc.checkpoints.convert(there, back)
+        self.converted(there, back)
         arguments = ("--steps", STEPS)
         mine = self.train(workspace, binary, 3, "--resume", folder, *arguments)
         theirs = self.train(workspace, binary, 3, "--resume", back, *arguments)

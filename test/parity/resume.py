@@ -49,11 +49,9 @@ class Case(harness.WorkspaceCase):
                 for path in (folder, whole):
                     shutil.rmtree(path, ignore_errors=True)
                 saving = ["--checkpoint-dir", folder, "--save-every", SAVED]
+                plain, final, _ = self.train(workspace, binary, ranks, *flags)
                 lines, saved, _ = self.train(workspace, binary, ranks, *flags, *saving)
-                plain, final = lines, saved
-                if layout == layouts[0]:
-                    plain, final, _ = self.train(workspace, binary, ranks, *flags)
-                    self.assertEqual(lines, plain)  # saving changes nothing
+                self.assertEqual(lines, plain)  # saving changes nothing
                 shutil.copytree(folder, whole)
                 # As if it had been killed behind the first checkpoint.
                 shutil.rmtree(folder / f"step-{STEPS:09}")
@@ -195,9 +193,7 @@ class Resume(Case):
                 ("both", {**grouped, **narrow, "layout": "per-param"}))]  # fmt: skip
             self.assertIn("layers.1, layers.2, norm:", self.groups_of(kinds[1]))
             self.assertNotIn("layers.1, layers.2, norm:", self.groups_of(kinds[0]))
-            # Without states, from each one to the next.
-            steps = zip(kinds, [*kinds[1:], kinds[0]]) if optimizer.kind == "sgd" else itertools.permutations(kinds, 2)
-            for before, after in steps:
+            for before, after in itertools.permutations(kinds, 2):
                 with self.subTest(optimizer=optimizer.kind, before=before.name, after=after.name):
                     self.check_other(workspace, before, after)
 

@@ -4,9 +4,8 @@
     training.py OPTIMIZER RANKS     sgd or adamw; 2 or 4
 
 One run of FSDP2 is the expectation for every reshard mode, layout and communicator, none of which
-may change a bit, nor may a schedule that was searched for. Schedules are tried with one number of ranks for
-each optimizer, recomputation with the other. At 4 ranks its reduce-scatter adds in rank order, as fsdpc's local and shm
-communicators do; gloo's order is its own there, so it is compared at 2 ranks.
+may change a bit, nor may a schedule that was searched for. At 4 ranks its reduce-scatter adds in rank order, as fsdpc's
+local and shm communicators do; gloo's order is its own there, so it is compared at 2 ranks.
 """
 
 import itertools
@@ -94,13 +93,7 @@ class Training(unittest.TestCase):
             for communicator in ("local", "shm"):
                 self.train(communicator, binary)
 
-    @staticmethod
-    def is_sgd_on_two_ranks_or_adamw_on_four():
-        return (OPTIMIZER is harness.SGD) == (RANKS == 2)
-
     def test_schedules(self):
-        if not self.is_sgd_on_two_ranks_or_adamw_on_four():
-            self.skipTest("tried with the other number of ranks")
         least = self.least_bytes("cheap")
         # Shared memory has no launches with one latency: buckets are for a network that has.
         merging = "schedule=auto network=dgx-h100"
@@ -118,8 +111,6 @@ class Training(unittest.TestCase):
 
     def test_recomputation(self):
         """Blocks are computed again where a cap asks for it, as many as it asks for."""
-        if self.is_sgd_on_two_ranks_or_adamw_on_four():
-            self.skipTest("tried with the other number of ranks")
         for policy in ("selected", "full"):
             binary = self.workspace.compile(RANKS, more=f"recompute={policy}")
             self.assertEqual(self.repeated(binary.with_suffix(".mlir")), CONFIG.layers)

@@ -262,8 +262,6 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         mixed_precision = {"": mixed_precision}
     batch = name_batch(model, batch, method)
     _check_real(model, batch)
-    for name in {"step", "lr"} & batch.keys():
-        raise ExportError(f"'{name}' of the batch has the name of an input that each step has: give it another one")
     if not quiet:
         _print_notes(model, batch, optimizer)
     batch = _separate(batch)

@@ -28,7 +28,7 @@ def _zeros(value):
 
 
 def _contents(value):
-    """A copy of a list, dict or namespace, whose containers are copies and whose other values are not. What an export
+    """A copy of a list, deque, dict or namespace, whose containers are copies and whose other values are not. What an export
     has left there are fake tensors, for which zeros stand."""
     if type(value) is types.SimpleNamespace:
         value = vars(value)
@@ -47,7 +47,7 @@ def _fill(value, contents):
 
 
 class _Attributes:
-    """Numbers and words in the attributes of a module, alone or in lists, tuples, dicts and simple namespaces."""
+    """Numbers and words in the attributes of a module, alone or in lists, tuples, deques, dicts and simple namespaces."""
 
     def __init__(self, module):
         held = {name: value for name, value in vars(module).items()
@@ -67,7 +67,7 @@ def _find_tensors(value):
 
 
 def _values(module):
-    """Attributes of tensors, alone or in lists, tuples and dicts. (Parameters and buffers are no attributes.)"""
+    """Attributes of tensors, alone or in lists, tuples, deques and dicts. (Parameters and buffers are no attributes.)"""
     kinds = (torch.Tensor, list, tuple, dict, collections.deque)
     return {name: value for name, value in vars(module).items() if isinstance(value, kinds) and name not in _OWN}
 
