@@ -8,6 +8,7 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/CostModel/OperatorWork.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Transforms/Decisions.h"
 #include "fsdp/Transforms/RecomputeBlocks.h"
@@ -191,8 +192,9 @@ bool RecomputePass::isAllowed(CallOp call, unsigned index, int64_t position) {
                         [&](Value operand) { return isThere(operand, index, position); });
   if (block.policy == RecomputePolicy::Full)
     return true;
-  return block.keep.empty() ? cost::countWork(call).arithmetic == cost::Arithmetic::None
-                            : !block.keep.contains(call.getBaseName());
+  if (!block.keep.empty())
+    return !block.keep.contains(call.getBaseName());
+  return cost::countWork(call).arithmetic == cost::Arithmetic::None && !getModelCollective(call);
 }
 
 void RecomputePass::decide(MutableArrayRef<Storage> results) {

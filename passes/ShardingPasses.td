@@ -200,8 +200,8 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     `cheap`.
 
     `selected`: as `full`, but the results of the operators `keep` are kept: by default matrix
-    products, convolutions and fused attention, which cost the most (selective activation
-    checkpointing).
+    products, convolutions and fused attention, which cost the most, and the model's own collectives
+    (selective activation checkpointing).
 
     A `fsdp.recompute_region`, a module inside those of one group, is a block of its own, whatever the
     policy.

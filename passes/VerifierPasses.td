@@ -10,14 +10,15 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
     Proves of a captured module, as the verifiers of later phases do, too:
 
     - M1: the module has one function, of one block, and at most one optimizer. All its meshes have as
-      many ranks.
+      many ranks, and as many as `fsdp.ranks` and the model's own collectives say.
     - M2: no parameter is in two groups.
 
     Proves of a captured module only:
 
     - C1: it has one function without arguments whose result is one floating-point scalar: `@step`, or
       `@evaluate` for an evaluation.
-    - C2: it has nothing of a later phase: no collectives, no clip factor, no arena offsets.
+    - C2: it has nothing of a later phase: no collectives of parameters, no clip factor, no arena
+      offsets.
     - C3: operators are functional: none mutates an argument.
     - C4: every parameter has exactly one gradient in each microbatch, and one update; a frozen
       parameter has neither. There is one optimizer. An evaluation has no backward, no gradients and no

@@ -3,6 +3,7 @@
 #include "fsdp/Analysis/CommunicatorTable.h"
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -59,6 +60,18 @@ LogicalResult CommunicatorTable::add(CollectiveOpInterface start, MeshOp mesh) {
   return success();
 }
 
+static bool isOfModel(const Communicator &communicator) {
+  return communicator.stream == Stream::Compute;
+}
+
+void CommunicatorTable::addModel(MeshOp mesh) {
+  if (llvm::any_of(communicators, isOfModel))
+    return;
+  std::string axes = llvm::join(mesh.getAxes().getAsValueRange<StringAttr>(), ", ");
+  const auto ranks = static_cast<unsigned>(llvm::product_of(mesh.getSizes()));
+  communicators.push_back({"model", axes, Meeting{ranks, 1}, Stream::Compute});
+}
+
 FailureOr<CommunicatorTable> CommunicatorTable::build(ArrayRef<ModuleOp> steps) {
   CommunicatorTable table;
   for (ModuleOp step : steps) {
@@ -73,6 +86,11 @@ FailureOr<CommunicatorTable> CommunicatorTable::build(ArrayRef<ModuleOp> steps) 
     });
     if (walked.wasInterrupted())
       return failure();
+    if (declared->getWorldSize() > 1)
+      step.walk([&](aten::CallOp call) {
+        if (getModelCollective(call))
+          table.addModel(declared->meshes.front());
+      });
   }
   return table;
 }
@@ -83,6 +101,12 @@ unsigned CommunicatorTable::lookup(CollectiveOpInterface start, MeshOp mesh) con
   auto found = llvm::find_if(communicators, [&](const Communicator &communicator) {
     return isOf(communicator, start, *meeting);
   });
+  assert(found != communicators.end() && "the table was built of other steps");
+  return found - communicators.begin();
+}
+
+unsigned CommunicatorTable::lookupModel() const {
+  auto found = llvm::find_if(communicators, isOfModel);
   assert(found != communicators.end() && "the table was built of other steps");
   return found - communicators.begin();
 }

@@ -2,6 +2,7 @@
 
 #include "ProblemBuilder.h"
 
+#include "fsdp/IR/ModelCollectives.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -261,7 +262,7 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
   if (!op)
     return {};
   return llvm::TypeSwitch<Operation *, cost::OperationCost>(op)
-      .Case([&](aten::CallOp call) { return costs.getCost(call); })
+      .Case([&](aten::CallOp call) { return getCallCost(call); })
       .Case([&](LaunchOp launch) { return costs.getCost(launch); })
       .Case([&](PartialNormOp norm) { return getNormCost(norm); })
       .Case([&](UpdateOp update) {
@@ -313,6 +314,27 @@ cost::OperationCost ProblemBuilder::getNormCost(PartialNormOp norm) const {
     cost.durationNs += reduce.durationNs(sizeof(double));
   }
   return cost;
+}
+
+/// A collective of the model takes the network's time, and computation waits for it.
+cost::OperationCost ProblemBuilder::getCallCost(aten::CallOp call) const {
+  std::optional<ModelCollective> collective = getModelCollective(call);
+  if (!collective)
+    return costs.getCost(call);
+  ModuleOp of = module;
+  auto meshes = of.getOps<MeshOp>(); // all have as many ranks
+  const int64_t ranks = meshes.empty() ? 1 : llvm::product_of((*meshes.begin()).getSizes());
+  if (ranks == 1)
+    return costs.getCopyCost(getStorageBytes(cast<RankedTensorType>(call.getResult(0).getType())));
+  const bool gathers = collective->kind == ModelCollectiveKind::AllGather;
+  const cost::CollectiveKind kind = gathers ? cost::CollectiveKind::AllGather
+                                    : collective->kind == ModelCollectiveKind::ReduceScatter
+                                        ? cost::CollectiveKind::ReduceScatter
+                                        : cost::CollectiveKind::AllReduce;
+  Value whole = gathers ? call.getResult(0) : call.getOperand(0);
+  cost::CollectiveCost cost = costs.getCollectiveCost(kind, ranks);
+  return {.durationNs = cost.durationNs(getStorageBytes(cast<RankedTensorType>(whole.getType()))),
+          .origin = cost.origin};
 }
 
 uint32_t ProblemBuilder::add(Operation *op, int64_t copiedBytes) {

@@ -55,6 +55,7 @@ private:
   schedule::CollectiveCost findCost(cost::CollectiveKind kind, int64_t ranks, int64_t stride);
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
   cost::OperationCost getNormCost(PartialNormOp norm) const;
+  cost::OperationCost getCallCost(aten::CallOp call) const;
   int64_t getMovedBytes(StepOpInterface op) const;
   /// The ranges of parameters that the wait copies.
   llvm::SmallVector<size_t> getCopies(AllGatherWaitOp wait) const;

@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/Step.h"
 
+#include "fsdp/IR/ModelCollectives.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -24,6 +25,17 @@ static int64_t countRanks(MeshOp mesh) {
   for (int64_t size : mesh.getSizes())
     ranks *= size;
   return ranks;
+}
+
+/// Checks that the mesh has as many ranks as the model was exported for.
+static LogicalResult checkExportedRanks(Step &step) {
+  auto ranks = step.module->getAttrOfType<IntegerAttr>(FsdpDialect::getRanksAttrName());
+  if (ranks && ranks.getInt() != step.getWorldSize())
+    return step.meshes.front().emitError("M1: the model was exported for ")
+           << ranks.getInt() << (ranks.getInt() == 1 ? " rank" : " ranks")
+           << " (fsdpc.export(ranks=" << ranks.getInt() << ")), the mesh has "
+           << step.getWorldSize();
+  return checkModelCollectives(step.function, step.getWorldSize());
 }
 
 FailureOr<Step> Step::collect(ModuleOp module) {
@@ -60,6 +72,8 @@ FailureOr<Step> Step::collect(ModuleOp module) {
     module.emitError("M1: expected one function of one block, the step");
     return failure();
   }
+  if (!step.meshes.empty() && failed(checkExportedRanks(step)))
+    return failure();
   for (auto [index, group] : llvm::enumerate(step.groups))
     for (auto [position, name] :
          llvm::enumerate(group.getParams().getAsRange<FlatSymbolRefAttr>())) {

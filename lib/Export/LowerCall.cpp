@@ -31,6 +31,14 @@ LogicalResult Lowering::lower(aten::CallOp call) {
     results.push_back(valueOf[value]);
   }
 
+  if (std::optional<ModelCollective> collective = getModelCollective(call)) {
+    lowerModelCollective(call, *collective);
+    return success();
+  }
+  if (isOwnPart(call)) {
+    lowerOwnPart(call);
+    return success();
+  }
   SmallVector<fsdp_argument> arguments;
   OperandRange::iterator operand = call.getOperands().begin();
   for (Attribute argument : call.getArgs())

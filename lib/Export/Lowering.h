@@ -1,8 +1,8 @@
 //===- Lowering.h - Lowers a planned step to tables -------------*- C++ -*-===//
 //
 // LowerDeclarations.cpp lowers declarations, LowerToPlan.cpp values and collectives, LowerCall.cpp
-// operator calls, LowerCopies.cpp copies between full parameters or gradients and the layout of
-// collectives.
+// operator calls, LowerModelCollectives.cpp collectives of the model, LowerCopies.cpp copies
+// between full parameters or gradients and the layout of collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/CommunicatorTable.h"
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 
@@ -63,6 +64,8 @@ private:
   llvm::LogicalResult lower(aten::ConstantOp constant);
   llvm::LogicalResult lower(ReadOp read);
   llvm::LogicalResult lower(aten::CallOp call);
+  void lowerModelCollective(aten::CallOp call, const ModelCollective &collective);
+  void lowerOwnPart(aten::CallOp call);
   llvm::LogicalResult lower(LaunchOp launch);
   llvm::LogicalResult lower(ShardOp shard);
   llvm::LogicalResult lower(EncodeOp encode);

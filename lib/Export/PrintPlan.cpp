@@ -56,8 +56,8 @@ private:
   void printKernelEntry(const fsdp_entry &entry);
   void printCall(const fsdp_entry &entry);
   void printReduction(const fsdp_entry &start) {
-    static constexpr const char *ops[] = {"average", "sum", "premul_sum"};
-    if (start.reduce_op != FSDP_AVERAGE)
+    static constexpr const char *ops[] = {"average", "sum", "premul_sum", "max"};
+    if (start.reduce_op != FSDP_AVERAGE || start.stream == FSDP_COMPUTE)
       os << ", " << ops[start.reduce_op];
     if (start.predivide != 0)
       os << format(" predivide %g", start.predivide);
@@ -350,6 +350,18 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "amax_all_reduce.start on " << getStreamName(entry.stream) << ", handle " << entry.handle
        << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
     printExpected(entry);
+    break;
+  case FSDP_MODEL_ALL_GATHER:
+    os << "all_gather " << entry.bytes << " bytes per rank from " << entry.source << " to "
+       << entry.destination << " in \"" << string(entry.module) << '"';
+    break;
+  case FSDP_MODEL_ALL_REDUCE:
+  case FSDP_MODEL_REDUCE_SCATTER:
+    os << (entry.kind == FSDP_MODEL_ALL_REDUCE ? "all_reduce " : "reduce_scatter ") << entry.count
+       << ' ' << getDTypeName(entry.dtype)
+       << (entry.kind == FSDP_MODEL_ALL_REDUCE ? "" : " per rank") << " from " << entry.source
+       << " to " << entry.destination << " in \"" << string(entry.module) << '"';
+    printReduction(entry);
     break;
   case FSDP_CLIP_FACTOR:
     os << "clip_factor of " << entry.source;

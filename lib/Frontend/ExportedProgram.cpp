@@ -89,6 +89,8 @@ public:
           model.optimizer = parseOptimizer(*optimizer);
         if (auto scaling = text.find("loss_scale"); scaling != text.end())
           model.lossScaling = parseLossScaling(*scaling);
+        if (auto ranks = text.find("ranks"); ranks != text.end())
+          model.ranks = ranks->get<int64_t>();
         for (const json &policy : text.value("mixed_precision", json::array())) {
           auto dtype = [&](const char *name) {
             auto found = policy.find(name);

@@ -81,6 +81,7 @@ public:
   std::optional<OptimizerSpec> optimizer;   // from the file
   std::optional<LossScaling> lossScaling;   // from the file
   std::vector<ExportedPolicy> policies;     // from the file
+  std::optional<int64_t> ranks; // from the file: how many ranks the model was exported for
   std::vector<std::string> notes;           // for CapturedStep
   /// Runs the forward; returns the loss.
   std::function<at::Tensor()> forward;

@@ -147,6 +147,7 @@ Overrides::Overrides(const CaptureOptions &options) {
   }
   addCheckedOperators();
   addCtcLoss();
+  addModelCollectives();
   library.impl("_conj", &conj);
   library.impl("dropout", &dropout);
   library.impl("batch_norm", &batchNorm);

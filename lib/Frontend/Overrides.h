@@ -11,7 +11,7 @@ struct CaptureOptions;
 
 /// While an Overrides lives, dropout, attention, norms, recurrent layers and the CTC loss on meta
 /// tensors keep the form they have on the target: torch would decompose them on meta, or lose a
-/// mutation. Other devices are not affected.
+/// mutation. The model's collectives have derivatives. Other devices are not affected.
 class Overrides {
 public:
   explicit Overrides(const CaptureOptions &options);
@@ -19,12 +19,15 @@ public:
 private:
   void addCheckedOperators();
   void addCtcLoss();
+  void addModelCollectives();
   void addRecurrentLayers();
   /// `architecture`: CaptureOptions::cudaArchitecture.
   void addCudaKernels(unsigned architecture);
 
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__,
                          __LINE__};
+  torch::Library collectives{torch::Library::IMPL, "fsdpc", c10::DispatchKey::AutogradMeta,
+                             __FILE__, __LINE__};
 };
 
 /// Turns a boolean mask into an additive one, as eager attention does.

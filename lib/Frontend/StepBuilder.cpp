@@ -29,6 +29,8 @@ public:
     (*module)->setAttr(FsdpDialect::getPhaseAttrName(),
                        ModulePhaseAttr::get(&context, ModulePhase::Captured));
     (*module)->setAttr(FsdpDialect::getModelAttrName(), builder.getStringAttr(model.name));
+    if (model.ranks)
+      (*module)->setAttr(FsdpDialect::getRanksAttrName(), builder.getI64IntegerAttr(*model.ranks));
     findNeeded();
     builder.setInsertionPointToStart(module->getBody());
     declareTensors();
@@ -196,8 +198,10 @@ void StepBuilder::buildFunction() {
         builder, getType(graph.values[outputs.lossScale].tensor), IntegerAttr());
   mlir::Value step, lr;
   if (!outputs.isEvaluation) {
-    step = InputOp::create(builder, builder.getI64Type(), kStepInput, 0, IntegerAttr());
-    lr = InputOp::create(builder, builder.getF64Type(), kRateInput, 0, IntegerAttr());
+    step =
+        InputOp::create(builder, builder.getI64Type(), kStepInput, /*microbatch=*/0, IntegerAttr());
+    lr =
+        InputOp::create(builder, builder.getF64Type(), kRateInput, /*microbatch=*/0, IntegerAttr());
     size_t parameter = 0;
     for (const ModelTensor &tensor : model.tensors)
       if (tensor.isParameter && !tensor.isFrozen)

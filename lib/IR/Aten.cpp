@@ -4,6 +4,7 @@
 
 #include "PlainNumbers.h"
 #include "fsdp/IR/AtenSemantics.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -270,6 +271,8 @@ LogicalResult CallOp::verify() {
     return emitOpError() << "'" << getCallee() << "' "
                          << (isRandom() ? "draws random numbers: it needs 'rng'"
                                         : "draws no random numbers: it has no 'rng'");
+  if (failed(verifyModelCollective(*this)))
+    return failure();
   if (getOffsets() && getOffsets()->size() != getNumResults())
     return emitOpError("has ") << getNumResults() << " results but " << getOffsets()->size()
                                << " offsets";

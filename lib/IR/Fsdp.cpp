@@ -370,6 +370,11 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return expect(number && number.getType().isInteger(64) && number.getInt() >= 0,
                   "an i64 of at least 0");
   }
+  if (name == getRanksAttrName()) {
+    auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+    return expect(number && number.getType().isInteger(64) && number.getInt() >= 1,
+                  "an i64 of at least 1");
+  }
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
   if (name == getTransportAttrName())

@@ -6,6 +6,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 
@@ -74,6 +75,32 @@ static void checkPeers(const plan::GroupLayout &layout, size_t numPeers, Operati
     throw std::runtime_error(describeStart(start) + " meets " + std::to_string(numPeers) +
                              " ranks, but the group is sharded over " +
                              std::to_string(layout.ranks));
+}
+
+//===----------------------------------------------------------------------===//
+// Of the model
+//===----------------------------------------------------------------------===//
+
+void RanksInterpreter::visitModelCollective(aten::CallOp call, const ModelCollective &collective) {
+  SmallVector<at::Tensor> inputs, results;
+  std::vector<SmallVector<at::Tensor>> places;
+  for (unsigned rank = 0; rank < ranks.size(); ++rank) {
+    inputs.push_back(get(rank, call.getOperand(0), call));
+    places.push_back(placeResults(rank, call));
+  }
+  for (unsigned rank = 0; rank < ranks.size(); ++rank) {
+    if (collective.kind == ModelCollectiveKind::AllGather) {
+      results.push_back(at::stack(at::TensorList(inputs.data(), inputs.size())));
+      continue;
+    }
+    SmallVector<at::Tensor> parts = inputs;
+    if (collective.kind == ModelCollectiveKind::ReduceScatter)
+      for (at::Tensor &part : parts)
+        part = part.select(0, rank);
+    results.push_back(reduceInOrder(parts, {.op = collective.reduceOp}));
+  }
+  for (unsigned rank = 0; rank < ranks.size(); ++rank)
+    storeResults(rank, call, places[rank], results[rank]);
 }
 
 //===----------------------------------------------------------------------===//

@@ -143,9 +143,38 @@ void RanksInterpreter::visit(ReadOp read) {
   }
 }
 
+SmallVector<at::Tensor> RanksInterpreter::placeResults(unsigned rank, aten::CallOp call) {
+  SmallVector<at::Tensor> places;
+  if (!isPlanned || call.isView())
+    return places;
+  if (!call.getOffsets())
+    throw std::runtime_error(describeUser(call) + " has no arena offsets");
+  // A result that overlaps an operand is detected when the operand is read.
+  for (auto [value, offset] : llvm::zip_equal(call.getResults(), *call.getOffsets())) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    places.push_back(type ? ranks[rank].memory.place(type, offset) : at::Tensor());
+    if (type)
+      poison(places.back());
+  }
+  return places;
+}
+
+void RanksInterpreter::storeResults(unsigned rank, aten::CallOp call, ArrayRef<at::Tensor> places,
+                                    MutableArrayRef<at::Tensor> results) {
+  for (auto [i, value] : llvm::enumerate(call.getResults())) {
+    if (!results[i].defined())
+      continue;
+    if (!places.empty())
+      results[i] = places[i].copy_(results[i]);
+    ranks[rank].values[value] = results[i];
+  }
+}
+
 void RanksInterpreter::visit(aten::CallOp call) {
-  for (auto [index, rank] : llvm::enumerate(ranks)) {
-    SmallVector<at::Tensor> operands, places;
+  if (std::optional<ModelCollective> collective = getModelCollective(call))
+    return visitModelCollective(call, *collective);
+  for (unsigned index = 0; index < ranks.size(); ++index) {
+    SmallVector<at::Tensor> operands;
     for (mlir::Value operand : call.getOperands())
       operands.push_back(get(index, operand, call));
     if (call.isRandom()) {
@@ -153,25 +182,11 @@ void RanksInterpreter::visit(aten::CallOp call) {
         throw std::runtime_error(describeUser(call) + " draws random numbers, but has no seed");
       seedGenerator(seed(index, *call.getRng()));
     }
-    if (isPlanned && !call.isView()) {
-      if (!call.getOffsets())
-        throw std::runtime_error(describeUser(call) + " has no arena offsets");
-      // A result that overlaps an operand is detected when the operand is read.
-      for (auto [value, offset] : llvm::zip_equal(call.getResults(), *call.getOffsets())) {
-        auto type = dyn_cast<RankedTensorType>(value.getType());
-        places.push_back(type ? rank.memory.place(type, offset) : at::Tensor());
-        if (type)
-          poison(places.back());
-      }
-    }
-    SmallVector<at::Tensor> results = callOperator(call, operands);
-    for (auto [i, value] : llvm::enumerate(call.getResults())) {
-      if (!results[i].defined())
-        continue;
-      if (!places.empty())
-        results[i] = places[i].copy_(results[i]);
-      rank.values[value] = results[i];
-    }
+    SmallVector<at::Tensor> places = placeResults(index, call);
+    SmallVector<at::Tensor> results =
+        isOwnPart(call) ? SmallVector<at::Tensor>{operands[0].select(0, index).clone()}
+                        : callOperator(call, operands);
+    storeResults(index, call, places, results);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "fsdp/IR/VisitByClass.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
@@ -71,6 +72,11 @@ private:
   void visit(LossScaleOp) {}
   void visit(ReadOp read);
   void visit(aten::CallOp call);
+  /// The poisoned places of a call's results on a rank; empty before memory planning, and of views.
+  llvm::SmallVector<at::Tensor> placeResults(unsigned rank, aten::CallOp call);
+  void storeResults(unsigned rank, aten::CallOp call, llvm::ArrayRef<at::Tensor> places,
+                    llvm::MutableArrayRef<at::Tensor> results);
+  void visitModelCollective(aten::CallOp call, const ModelCollective &collective);
   void visit(LaunchOp launch);
   void visit(WriteOp write);
   void visit(ShardOp shard);

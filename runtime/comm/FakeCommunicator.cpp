@@ -121,9 +121,6 @@ Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *o
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  if (op == ReduceOp::Sum && ranks > 1)
-    return Status::error(describeCollective(what) +
-                         ": the fake communicator reduces by average and max only");
   size_t bytes = count * elementBytes(dtype);
   bool arrives = ranks > 1 && lane != kControlLane;
   if (arrives && bytes > arrivals[lane]->size())
@@ -156,9 +153,7 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  // The gradients' norm, one double, keeps this rank's value.
-  bool isNorm = count == 1 && dtype == FSDP_F64 && lane != kControlLane;
-  if (ranks > 1 && op == ReduceOp::Sum && !isNorm)
+  if (ranks > 1 && op == ReduceOp::Sum && lane == kControlLane)
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
                          ": the fake communicator has it for averages and maxima only");
   if (ranks == 1 || lane == kControlLane)

@@ -2,11 +2,10 @@
 //
 // One process acts as rank 0 of any number of ranks, without peers. Collectives take about the time
 // that they would take among all ranks. All ranks are assumed to hold this rank's data: a gather
-// fills the whole output with copies of this rank's shard, and an average or a maximum yields this
-// rank's block. A sum is an error, except an all-reduce of one double (the gradients' norm), which
-// leaves this rank's value. An all-reduce over n ranks moves as many bytes as a ring does, 2 (n -
-// 1) / n of its size. For planning runs and for measurements of overlap on one device; the trained
-// weights of such a run are meaningless.
+// fills the whole output with copies of this rank's shard, and a reduction yields this rank's
+// block, a sum too, as an average would (on the control lane, a sum is an error). An all-reduce
+// over n ranks moves as many bytes as a ring does, 2 (n - 1) / n of its size. For planning runs and
+// for measurements of overlap on one device; the trained weights of such a run are meaningless.
 //
 // Cost: the bytes that would arrive, (ranks - 1) x bytes per rank, are copied within the device.
 // With a bandwidth, a collective occupies its stream for at least latency + arriving bytes /

@@ -18,6 +18,8 @@ void CollectiveLanes::prepare() {
     if (entry.from_host)
       fetched[entry.handle] = device.makeEvent();
     Lane &lane = lanes[laneOf(entry)];
+    if (isOfModel(entry))
+      lane.stream = &compute;
     if (lane.stream)
       continue;
     std::unique_ptr<Stream> &stream = streams[entry.stream];
@@ -44,13 +46,17 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
   std::byte *destination = arena + entry.destination;
   auto dtype = static_cast<fsdp_dtype>(entry.dtype);
   auto count = static_cast<size_t>(entry.count);
-  ReduceOp op = entry.reduce_op == FSDP_AVERAGE ? ReduceOp::Average : ReduceOp::Sum;
+  ReduceOp op = entry.reduce_op == FSDP_AVERAGE ? ReduceOp::Average
+                : entry.reduce_op == FSDP_MAX   ? ReduceOp::Max
+                                                : ReduceOp::Sum;
   communicator.setGroup(lane,
-                        reducesNumbers(entry) ? "" : view.string(view.groups()[entry.target].name));
+                        isOfGroup(entry) ? view.string(view.groups()[entry.target].name) : "");
   switch (entry.kind) {
   case FSDP_ALL_GATHER_START:
+  case FSDP_MODEL_ALL_GATHER:
     return communicator.allGather(lane, source, destination, static_cast<size_t>(entry.bytes));
   case FSDP_ALL_REDUCE_START:
+  case FSDP_MODEL_ALL_REDUCE:
     return communicator.allReduce(lane, destination, count, dtype, op);
   case FSDP_NORM_ALL_REDUCE_START:
     // The bits of non-negative doubles compare as integers, with NaNs largest. So a NaN of any rank
@@ -175,6 +181,13 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
     lane.stream->record(*events[entry.handle]);
 }
 
+Status CollectiveLanes::runOfModel(uint32_t index) {
+  const fsdp_entry &entry = view.entries()[index];
+  if (entry.kind == FSDP_MODEL_ALL_REDUCE && entry.source != entry.destination)
+    compute.copy(arena + entry.destination, arena + entry.source, static_cast<size_t>(entry.bytes));
+  return describe(entry, collect(entry));
+}
+
 Status CollectiveLanes::wait(uint32_t handle) {
   choices[handle].noteWait();
   return compute.wait(*events[handle]);
@@ -182,7 +195,7 @@ Status CollectiveLanes::wait(uint32_t handle) {
 
 Status CollectiveLanes::synchronize() {
   for (Lane &lane : lanes)
-    if (lane.stream)
+    if (lane.stream && lane.stream != &compute)
       if (Status status = lane.stream->synchronize(); !status.ok())
         return status;
   return {};

@@ -4,6 +4,7 @@
 // wait for all work that the compute stream has been given so far, issues the collective there and
 // records the event of its handle. The plan says where the compute stream waits for that event.
 // Before a gather from the host, the shard is copied from the host on a stream of its own.
+// Collectives of the model itself run on the compute stream.
 //
 // Used by the thread that runs the step.
 //
@@ -40,6 +41,8 @@ public:
   /// if the communicator is asynchronous, else one after another. `awaited`: the compute stream
   /// waits for them at once.
   void start(uint32_t first, uint32_t count, bool awaited);
+  /// Runs a collective of the model on the compute stream.
+  Status runOfModel(uint32_t entry);
   /// Makes the compute stream wait for a handle. Returns the error of its collective, if it is
   /// known.
   Status wait(uint32_t handle);

@@ -2,6 +2,7 @@
 
 #include "executor/NonFiniteFinder.h"
 #include "DType.h"
+#include "plan/CollectiveOrder.h"
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/isfinite.h>
@@ -11,6 +12,9 @@
 #include <algorithm>
 
 using namespace fsdp::rt;
+
+/// Of results of collectives.
+static constexpr const char *kOfOthers = ", although this rank's own numbers are finite";
 
 NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned rank)
     : view(view), arena(arena), rank(rank), starts(view.tables().num_handles) {
@@ -174,6 +178,11 @@ void NonFiniteFinder::before(uint32_t index, std::span<const at::Tensor> tensors
   cause = causeIn(operandsOf(entry), tensors);
   if (entry.kind == FSDP_UPDATE)
     cause = spoiledGradients(index, view.groups()[entry.target].trained_elements);
+  if (isOfModel(entry)) {
+    const bool scatters = entry.kind == FSDP_MODEL_REDUCE_SCATTER;
+    cause =
+        causeAt({entry.source, entry.bytes * (scatters ? view.communicatorOf(entry).ranks : 1)});
+  }
   // The reduced gradients may be visible on another rank only, so they are checked here.
   if (entry.kind == FSDP_REDUCE_SCATTER_START)
     for (uint32_t i = index;
@@ -194,6 +203,13 @@ void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors)
   if (entry.kind == FSDP_CHUNK)
     note({entry.destination, entry.bytes},
          count(tensorAt(entry.destination, entry.count, entry.dtype)), index, cause);
+  if (isOfModel(entry)) {
+    const bool gathers = entry.kind == FSDP_MODEL_ALL_GATHER;
+    const int64_t ranks = gathers ? view.communicatorOf(entry).ranks : 1;
+    note({entry.destination, entry.bytes * ranks},
+         count(tensorAt(entry.destination, entry.count * ranks, entry.dtype)), index, cause,
+         kOfOthers);
+  }
   if (entry.kind == FSDP_WAIT)
     afterWait(entry);
   if (entry.kind == FSDP_UPDATE)
@@ -235,7 +251,7 @@ void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
   const int64_t from = causeAt(read);
   forget(written);
   note(written, count(tensorAt(written.begin, written.bytes / bytes, start.dtype)), index, from,
-       ", although this rank's own numbers are finite");
+       kOfOthers);
 }
 
 int64_t NonFiniteFinder::spoiledGradients(uint32_t index, int64_t elements) {

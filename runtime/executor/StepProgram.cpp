@@ -46,6 +46,10 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_AMAX_ALL_REDUCE_START:
     lanes.start(instruction.entry, instruction.index, awaited);
     return {};
+  case FSDP_MODEL_ALL_REDUCE:
+  case FSDP_MODEL_ALL_GATHER:
+  case FSDP_MODEL_REDUCE_SCATTER:
+    return lanes.runOfModel(instruction.entry);
   case FSDP_FETCH_STATE_START:
   case FSDP_STORE_STATE_START:
     hostCopies.start(entry, lanes.eventOf(entry.handle));

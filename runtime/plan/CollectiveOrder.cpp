@@ -21,7 +21,7 @@ std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
   Hash hash;
   for (uint32_t index : collectiveEntries(plan)) {
     const fsdp_entry &entry = plan.entries()[index];
-    hash.add(reducesNumbers(entry) ? "" : plan.string(plan.groups()[entry.target].name));
+    hash.add(isOfGroup(entry) ? plan.string(plan.groups()[entry.target].name) : "");
     for (uint64_t field : {entry.kind, entry.phase, entry.stream, entry.dtype})
       hash.add(field);
     for (int64_t field : {entry.bytes, entry.count, entry.source, entry.destination})

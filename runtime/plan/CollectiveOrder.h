@@ -21,11 +21,39 @@ inline bool reducesNumbers(const fsdp_entry &entry) {
   return entry.kind == FSDP_NORM_ALL_REDUCE_START || entry.kind == FSDP_AMAX_ALL_REDUCE_START;
 }
 
-/// True for entries in which peers take part. Copies to and from the host run on streams, too, but
-/// have no peers.
-inline bool isCollective(const fsdp_entry &entry) {
+/// True for collectives of the model's own code, which run on the compute stream and belong to no
+/// group.
+inline bool isOfModel(const fsdp_entry &entry) {
+  return entry.kind == FSDP_MODEL_ALL_REDUCE || entry.kind == FSDP_MODEL_ALL_GATHER ||
+         entry.kind == FSDP_MODEL_REDUCE_SCATTER;
+}
+
+/// True for entries that start a collective on a stream of its own. Copies to and from the host run
+/// on streams, too, but have no peers.
+inline bool startsCollective(const fsdp_entry &entry) {
   return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
          entry.kind == FSDP_ALL_REDUCE_START || reducesNumbers(entry);
+}
+
+/// True for entries in which peers take part.
+inline bool isCollective(const fsdp_entry &entry) {
+  return startsCollective(entry) || isOfModel(entry);
+}
+
+/// True for collectives of a group of parameters.
+inline bool isOfGroup(const fsdp_entry &entry) {
+  return startsCollective(entry) && !reducesNumbers(entry);
+}
+
+/// The kind of a group's collective that moves data as this collective does.
+inline uint8_t groupKindOf(const fsdp_entry &entry) {
+  if (reducesNumbers(entry) || entry.kind == FSDP_MODEL_ALL_REDUCE)
+    return FSDP_ALL_REDUCE_START;
+  if (entry.kind == FSDP_MODEL_ALL_GATHER)
+    return FSDP_ALL_GATHER_START;
+  if (entry.kind == FSDP_MODEL_REDUCE_SCATTER)
+    return FSDP_REDUCE_SCATTER_START;
+  return entry.kind;
 }
 
 /// The indices of the collective entries, in order of issue.

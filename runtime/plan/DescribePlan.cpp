@@ -2,6 +2,7 @@
 
 #include "DType.h"
 #include "fsdp/Plan/Optimizers.h"
+#include "plan/CollectiveOrder.h"
 #include "plan/NormType.h"
 #include "plan/PlanMemory.h"
 #include "plan/ProgramPlans.h"
@@ -172,11 +173,12 @@ static std::string collectivesText(const PlanView &view) {
     }
   std::string text = "collectives per step:";
   bool any = false;
-  int64_t norms = 0, amaxes = 0, amaxBytes = 0;
+  int64_t norms = 0, amaxes = 0, amaxBytes = 0, ofModel = 0;
   for (const fsdp_entry &entry : view.entries()) {
     norms += entry.kind == FSDP_NORM_ALL_REDUCE_START;
     amaxes += entry.kind == FSDP_AMAX_ALL_REDUCE_START;
     amaxBytes += entry.kind == FSDP_AMAX_ALL_REDUCE_START ? entry.bytes : 0;
+    ofModel += isOfModel(entry);
   }
   const char *kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
   const char *phases[] = {"forward", "backward"};
@@ -194,7 +196,9 @@ static std::string collectivesText(const PlanView &view) {
   if (amaxes)
     text += format("\n  all_reduce of the parameters' amax: %lld, %s",
                    static_cast<long long>(amaxes), bytesText(amaxBytes).c_str());
-  return text + (any ? "\n" : " none\n");
+  if (ofModel)
+    text += format("\n  of the model's own code: %lld", static_cast<long long>(ofModel));
+  return text + (any || ofModel ? "\n" : " none\n");
 }
 
 PlanMemory fsdp::rt::memoryOf(const PlanView &view) {

@@ -64,6 +64,13 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     result.untilWait = true;
     add(entry.destination, entry.count * elementSize);
     break;
+  case FSDP_MODEL_ALL_REDUCE:
+  case FSDP_MODEL_REDUCE_SCATTER:
+    add(entry.destination, entry.count * elementSize);
+    break;
+  case FSDP_MODEL_ALL_GATHER:
+    add(entry.destination, view.communicatorOf(entry).ranks * entry.bytes);
+    break;
   case FSDP_FETCH_STATE_START:
     result.untilWait = true;
     for (const PlanView::HostCopy &copy : view.hostCopiesOf(view.groups()[entry.target]))

@@ -3,6 +3,7 @@
 #include "plan/PlanView.h"
 #include "DType.h"
 #include "fsdp/Plan/Optimizers.h"
+#include "plan/CollectiveOrder.h"
 #include "plan/Saturate.h"
 
 #include <algorithm>
@@ -237,6 +238,15 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_AMAX_ALL_REDUCE_START:
     text = "all_reduce of the parameters' amax";
     break;
+  case FSDP_MODEL_ALL_REDUCE:
+    text = "all_reduce";
+    break;
+  case FSDP_MODEL_ALL_GATHER:
+    text = "all_gather";
+    break;
+  case FSDP_MODEL_REDUCE_SCATTER:
+    text = "reduce_scatter";
+    break;
   case FSDP_CLIP_FACTOR:
     text = "clip factor";
     break;
@@ -248,7 +258,7 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
     text = "entry of unknown kind " + std::to_string(entry.kind);
   }
   if (entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW || entry.kind == FSDP_KERNEL ||
-      *string(entry.module))
+      isOfModel(entry) || *string(entry.module))
     text += std::string(" in module \"") + string(entry.module) + "\"";
   if (*string(entry.location))
     text += std::string(" (") + string(entry.location) + ")";

@@ -31,6 +31,7 @@ private:
   bool checkHostCopy(const fsdp_entry &entry, const std::string &where);
   bool checkGradients(const fsdp_entry &entry, const std::string &where);
   bool checkAmax(const fsdp_entry &entry, const std::string &where);
+  bool checkOfModel(const fsdp_entry &entry, const std::string &where);
   bool checkChunk(const fsdp_entry &entry, const std::string &where);
   bool checkStored(int64_t host, int64_t bytes, const std::string &where);
   bool checkKernel(const fsdp_entry &entry, const std::string &where);
@@ -201,6 +202,23 @@ bool EntryValidator::checkAmax(const fsdp_entry &entry, const std::string &where
   return range(entry.destination, entry.bytes, "it", where);
 }
 
+bool EntryValidator::checkOfModel(const fsdp_entry &entry, const std::string &where) {
+  const auto elementSize = static_cast<int64_t>(elementBytes(entry.dtype));
+  const int64_t bytes = multiply(entry.count, elementSize);
+  const int64_t all = multiply(bytes, plan.world_size);
+  const bool gathers = entry.kind == FSDP_MODEL_ALL_GATHER,
+             scatters = entry.kind == FSDP_MODEL_REDUCE_SCATTER;
+  if (elementSize == 0 || entry.count < 1 || entry.bytes != bytes || entry.coalesced)
+    return fail(where + ": of " + std::to_string(entry.count) + " " + dtypeName(entry.dtype) +
+                " in " + std::to_string(entry.bytes) + " bytes");
+  const bool isKnown = entry.reduce_op == FSDP_SUM || entry.reduce_op == FSDP_AVERAGE ||
+                       (entry.reduce_op == FSDP_MAX && !scatters);
+  if (gathers ? entry.reduce_op != 0 : !isKnown)
+    return fail(where + ": reduces by operation " + std::to_string(entry.reduce_op));
+  return range(entry.source, scatters ? all : bytes, "its input", where) &&
+         range(entry.destination, gathers ? all : bytes, "its output", where);
+}
+
 bool EntryValidator::checkChunk(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
   if (group.chunk_ranks == 0 || entry.dtype != group.gather_dtype ||
@@ -368,6 +386,15 @@ Status EntryValidator::run() {
           !checkCommunicator(entry, where) || !checkAmax(entry, where))
         return status;
       start(entry, where);
+      break;
+    case FSDP_MODEL_ALL_REDUCE:
+    case FSDP_MODEL_ALL_GATHER:
+    case FSDP_MODEL_REDUCE_SCATTER:
+      if (!checkCommunicator(entry, where) || !meets(entry, plan.world_size, 1, where) ||
+          !checkOfModel(entry, where))
+        return status;
+      if (entry.stream != FSDP_COMPUTE)
+        fail(where + ": on stream " + std::to_string(entry.stream));
       break;
     case FSDP_PARTIAL_NORM:
     case FSDP_CLIP_FACTOR:

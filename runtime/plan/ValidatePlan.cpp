@@ -136,7 +136,7 @@ bool Validator::checkCommunicators() {
       return fail(where + " (" + view.string(communicator.name) +
                   "): " + std::to_string(communicator.ranks) + " ranks with stride " +
                   std::to_string(communicator.stride) + ", of " + std::to_string(plan.world_size));
-    if (communicator.stream == FSDP_COMPUTE || communicator.stream > FSDP_REPLICATE)
+    if (communicator.stream > FSDP_REPLICATE)
       return fail(where + " (" + view.string(communicator.name) + "): on stream " +
                   std::to_string(communicator.stream));
     if (communicator.by_copy_engine > (communicator.stream == FSDP_GATHER ? 1u : 0u))

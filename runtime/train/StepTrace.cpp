@@ -142,7 +142,7 @@ void StepWriter::addCollective(uint32_t first, Slice slice) {
   uint32_t entry = first;
   do
     byHandle[entries[entry++].handle] = collectives.size();
-  while (entry < entries.size() && isCollective(entries[entry]) && entries[entry].coalesced);
+  while (entry < entries.size() && startsCollective(entries[entry]) && entries[entry].coalesced);
   collectives.push_back({first, slice});
 }
 
@@ -170,7 +170,7 @@ void StepWriter::writeCollective(const Collective &collective, size_t id) {
   size_t groups = 0;
   for (uint32_t i = collective.first;
        i == collective.first ||
-       (i < entries.size() && isCollective(entries[i]) && entries[i].coalesced);
+       (i < entries.size() && startsCollective(entries[i]) && entries[i].coalesced);
        ++i, ++groups) {
     if (isNorm) {
       bytes += entries[i].bytes;
@@ -251,7 +251,7 @@ static void addStep(const PlanView &plan, const EntryTimes &times, StepWriter &w
       continue;
     Slice slice{times.beginNs(i), times.endNs(i)};
     const fsdp_entry &entry = plan.entries()[i];
-    if (isCollective(entry))
+    if (startsCollective(entry))
       writer.addCollective(i, slice);
     else if (entry.kind == FSDP_WAIT)
       writer.addWait(i, slice);

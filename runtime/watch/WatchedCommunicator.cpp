@@ -31,11 +31,10 @@ Status WatchedCommunicator::run(unsigned lane, fsdp_entry_kind kind, size_t byte
     return Status::error("a collective on the " + laneName(lane) + ", where the plan has none");
   uint32_t number = progress.issue(lane);
   const fsdp_entry &entry = plan.entries()[progress.entriesOf(lane)[number - 1]];
-  size_t expected = entry.kind == FSDP_ALL_GATHER_START
+  const uint8_t entryKind = groupKindOf(entry);
+  size_t expected = entryKind == FSDP_ALL_GATHER_START
                         ? static_cast<size_t>(entry.bytes)
                         : static_cast<size_t>(entry.count) * elementBytes(entry.dtype);
-  // The reductions of numbers are all-reduces, too.
-  uint8_t entryKind = reducesNumbers(entry) ? uint8_t(FSDP_ALL_REDUCE_START) : entry.kind;
   if (entryKind != kind || bytes != expected)
     return Status::error("a collective of " + std::to_string(bytes) + " bytes per rank on the " +
                          laneName(lane) + ", where the plan has " +

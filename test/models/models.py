@@ -5,9 +5,8 @@
     batch = example_inputs(config, seed=7)   # {"tokens": ..., "targets": ...}, in forward's order
     flags = input_flags(config)              # ["--input", "tokens:i64[4,16]", ...]
 
-All models but `functions` can be scripted and traced, all can be exported (`acoustic` and `derivatives` by the package
-fsdpc alone) and
-built on the meta device.
+All models but `functions` and those of collectives.py can be scripted and traced, all can be exported (`acoustic`,
+`derivatives` and those of collectives.py by the package fsdpc alone) and built on the meta device.
 """
 
 import dataclasses
@@ -18,6 +17,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from acoustic import Acoustic
+from collectives import Centered, Contrastive, Covariance, Statistics, Tokens
 from config import DTYPES, Config
 from decoders import GPT2, Llama, MoE
 from derivatives import Derivatives
@@ -282,7 +282,8 @@ class CountingAutoencoder(Autoencoder):
 MODELS = {
     "mlp": MLP, "shared": Shared, "renamed": Renamed, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2,
     "vit": ViT, "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
-    "acoustic": Acoustic, "sharednorm": SharedNorm, "derivatives": Derivatives,
+    "acoustic": Acoustic, "sharednorm": SharedNorm, "derivatives": Derivatives, "contrastive": Contrastive,
+    "covariance": Covariance, "tokens": Tokens, "centered": Centered, "statistics": Statistics,
 }  # fmt: skip
 
 
@@ -319,7 +320,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
                 "frame_lengths": ("i64", [b]), "label_lengths": ("i64", [b])}  # fmt: skip
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model in ("mlp", "shared", "renamed", "staged", "codec", "counting", "functions", "derivatives")
+        if config.model not in ("vit", "convnet", "sharednorm")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

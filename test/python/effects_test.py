@@ -69,8 +69,6 @@ class Effects(exported.Exported):
             ("freezes or unfreezes", frozen_by_attribute),
             ("freezes or unfreezes", frozen_under_no_grad),
             ("assigns .data", replaced),
-            (r"asks whether torch.distributed is initialized[^\n]*\n  at .*effects_test.py",
-             lambda model, x: model.linear(x) * (2 if torch.distributed.is_initialized() else 1)),
             ("random numbers by random, [^(]*$", lambda model, x: model.linear(x) * random.random()),
             (r"changes attribute 'calls' of the model \(0, then 1\)", counted),
             (r"changes attribute 'state' of the model \(\[0, 'train'\], then \[1, 'train'\]\)", counted_in_dict),

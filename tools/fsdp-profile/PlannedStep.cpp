@@ -4,6 +4,7 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
@@ -35,19 +36,29 @@ static void addPasses(PassManager &manager, ModulePhase phase, int64_t ranks, Fu
   }
 }
 
+/// True for the entry of a call or launch; the lowering adds calls of its own, in place.
+static bool isEntryOf(Operation *op, const fsdp_entry &entry, const PlanTables &tables) {
+  auto call = dyn_cast<aten::CallOp>(op);
+  if (!call)
+    return entry.kind == FSDP_KERNEL;
+  StringRef name = isOwnPart(call) ? "select_copy" : call.getBaseName();
+  StringRef callee = tables.strings.c_str() + entry.callee;
+  if (!name.contains("::"))
+    callee.consume_front("aten::");
+  return (entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW) && callee == name;
+}
+
 /// Matches entries with operations: the lowering makes one entry per call and launch, in program
-/// order.
+/// order. Collectives of the model have none of them.
 static std::vector<Operation *> matchOperations(ModuleOp module, const PlanTables &tables) {
   std::vector<Operation *> operations(tables.entries.size());
-  auto isOfOperation = [](const fsdp_entry &entry) {
-    return entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW || entry.kind == FSDP_KERNEL;
-  };
   size_t entry = 0;
   for (auto function : module.getOps<func::FuncOp>())
     function.walk([&](Operation *op) {
-      if (!isa<aten::CallOp, LaunchOp>(op))
+      auto call = dyn_cast<aten::CallOp>(op);
+      if (!isa<aten::CallOp, LaunchOp>(op) || (call && getModelCollective(call)))
         return;
-      while (!isOfOperation(tables.entries[entry]))
+      while (!isEntryOf(op, tables.entries[entry], tables))
         ++entry;
       if (tables.entries[entry].kind != FSDP_VIEW)
         operations[entry] = op;
@@ -106,7 +117,9 @@ llvm::Expected<PlannedStep> fsdp::profile::planStep(ModuleOp module, int64_t ran
   PlannedStep step;
   step.module = module.clone();
   PassManager manager(module.getContext());
-  addPasses(manager, phase, std::max<int64_t>(ranks, 1), *kernels);
+  auto exported = module->getAttrOfType<IntegerAttr>(FsdpDialect::getRanksAttrName());
+  const int64_t usual = exported ? exported.getInt() : 1;
+  addPasses(manager, phase, ranks == 0 ? usual : ranks, *kernels);
   if (failed(manager.run(*step.module)))
     return fail();
   FailureOr<PlanTables> tables = lowerToPlan(*step.module);

@@ -295,8 +295,8 @@ int main(int argc, char **argv) {
       app.add_flag("--collectives", options.collectives, "Measure collectives instead of a step")
           ->excludes(input);
   app.add_option("--ranks", options.ranks,
-                 "Number of ranks of the step (default: its own; 1 for a captured step), or of the "
-                 "collectives (default: the launcher's)")
+                 "Number of ranks of the step (default: its own; of a captured step those of its "
+                 "export, else 1), or of the collectives (default: the launcher's)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--communicator", options.communicator,
                  "Communicator of CPUs: shm: processes on this host (default); local: threads of "

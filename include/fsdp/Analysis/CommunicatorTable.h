@@ -2,7 +2,8 @@
 //
 // A communicator is a set of ranks and one order of their collectives. The axes of a collective, or
 // its number of neighbours, determine the ranks; the schedule decides the stream and the transport.
-// Collectives with equal ranks, stream and transport share a communicator.
+// Collectives with equal ranks, stream and transport share a communicator. Collectives of the
+// model's own code have one of all ranks, on the compute stream.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +45,11 @@ public:
   llvm::ArrayRef<Communicator> getCommunicators() const { return communicators; }
   /// Index of the collective's communicator.
   unsigned lookup(CollectiveOpInterface start, MeshOp mesh) const;
+  /// Index of the communicator of the model's own collectives, of which the program has some.
+  unsigned lookupModel() const;
 
 private:
+  void addModel(MeshOp mesh);
   llvm::LogicalResult add(CollectiveOpInterface start, MeshOp mesh);
 
   std::vector<Communicator> communicators;

@@ -1,7 +1,7 @@
 //===- Operators.h - Operators that torch does not have ---------*- C++ -*-===//
 //
-// Steps call them beside aten's. They are torch operators of the namespace `fsdpc`, with kernels
-// for CPUs, CUDA devices and shapes (meta):
+// Steps call them beside aten's. They are torch operators of the namespace `fsdpc`. These have
+// kernels for CPUs, CUDA devices and shapes (meta):
 //
 //   ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths,
 //            int blank, bool zero_infinity) -> Tensor
@@ -9,6 +9,15 @@
 //
 // aten::_ctc_loss and its derivative with respect to log_probs, without the second result of the
 // former: its shape depends on the values of the lengths. The derivative computes it again.
+//
+// Collectives of the model's own code, over all ranks of the run, have shapes only; plans have
+// entries of their own for them:
+//
+//   all_reduce(Tensor x, str op) -> Tensor       `op`: "sum", "avg" (floating-point numbers), "max"
+//   all_gather(Tensor x, int ranks) -> Tensor    [ranks, *x.shape]: row r is x of rank r
+//   reduce_scatter(Tensor x, str op) -> Tensor   of x [ranks, *s]: the reduction of the ranks' rows
+//                                                r goes to rank r; `op`: "sum", "avg"
+//   own_part(Tensor x) -> Tensor                 of x [ranks, *s]: row r on rank r; no collective
 //
 //===----------------------------------------------------------------------===//
 

@@ -68,6 +68,9 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getAccumulationAttrName() {
       return "fsdp.accumulation";
     }
+    /// Module attribute (i64): the number of ranks for which the model was exported; absent: the
+    /// step is the same for any number.
+    static constexpr ::llvm::StringLiteral getRanksAttrName() { return "fsdp.ranks"; }
     /// Module attribute (string): name of the model, for messages.
     static constexpr ::llvm::StringLiteral getModelAttrName() { return "fsdp.model"; }
   }];

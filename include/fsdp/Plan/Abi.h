@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 27u
+#define FSDP_PLAN_ABI_VERSION 28u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -79,7 +79,8 @@ typedef enum fsdp_norm_type { FSDP_NORM_1 = 1, FSDP_NORM_2 = 2, FSDP_NORM_INF = 
 typedef enum fsdp_reduce_op {
   FSDP_AVERAGE = 0,
   FSDP_SUM = 1,
-  FSDP_PREMUL_SUM = 2 /* the collective multiplies each input by 1 / predivide, then sums */
+  FSDP_PREMUL_SUM = 2, /* the collective multiplies each input by 1 / predivide, then sums */
+  FSDP_MAX = 3         /* only of FSDP_MODEL_ALL_REDUCE */
 } fsdp_reduce_op;
 
 /* Ranks that meet, and one order of their collectives, the same on all of them. The ranks are
@@ -89,7 +90,8 @@ typedef struct fsdp_communicator {
   uint32_t name; /* string: "gather" */
   uint32_t axes; /* string: the mesh axes that the ranks span: "dp"; "" for a part of an axis */
   uint32_t ranks, stride;
-  uint32_t stream; /* fsdp_stream: where the plan issues its collectives */
+  uint32_t stream; /* fsdp_stream: where the plan issues its collectives; FSDP_COMPUTE: the
+                      model's own */
   /* 1: the devices' copy engines gather whole groups; 0: kernels run all collectives */
   uint32_t by_copy_engine;
 } fsdp_communicator;
@@ -225,7 +227,17 @@ typedef enum fsdp_entry_kind {
   /* Takes the largest of `count` non-negative numbers of FSDP_F32 at `destination` (and `source`),
    * each over the ranks of `communicator`, in place: the largest absolute values of parameters. A
    * NaN is the largest. One FSDP_WAIT waits for `handle`. */
-  FSDP_AMAX_ALL_REDUCE_START = 21
+  FSDP_AMAX_ALL_REDUCE_START = 21,
+  /* Collectives of the model's own code, over all ranks of the run, of contiguous tensors of
+   * `dtype` at `source`, with results at `destination`. Each begins after the preceding entries of
+   * the compute stream, and ends before the following ones. Reduces `count` elements by
+   * `reduce_op`: an average, a sum or a maximum. */
+  FSDP_MODEL_ALL_REDUCE = 22,
+  /* Gathers `bytes` bytes per rank, rank by rank. */
+  FSDP_MODEL_ALL_GATHER = 23,
+  /* Reduces `count` elements per rank (rank by rank) by `reduce_op`, an average or a sum; this
+   * rank's go to `destination`. */
+  FSDP_MODEL_REDUCE_SCATTER = 24
 } fsdp_entry_kind;
 
 /* `after` of an all-reduce that follows no reduce-scatter. */

@@ -1,15 +1,12 @@
 //===- CtcLoss.cpp - The CTC loss with results of fixed shapes ------------===//
 
+#include "Definitions.h"
 #include "fsdp/Frontend/Operators.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_ctc_loss.h>
 #include <ATen/ops/_ctc_loss_backward.h>
 #include <ATen/ops/empty.h>
-#include <torch/library.h>
-
-#include <memory>
-#include <mutex>
 
 using at::Tensor;
 using c10::DispatchKey;
@@ -58,24 +55,15 @@ static constexpr const char *kArguments =
     "Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, "
     "bool zero_infinity) -> Tensor";
 
-void fsdp::registerOperators() {
-  static std::once_flag once;
-  static std::unique_ptr<torch::Library> library; // unregisters when it is destroyed
-  std::call_once(once, [] {
-    // A compiler and a runtime in one process have both this code.
-    if (c10::Dispatcher::singleton().findSchema({"fsdpc::ctc_loss", ""}))
-      return;
-    library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "fsdpc", std::nullopt,
-                                               __FILE__, __LINE__);
-    library->def((std::string("ctc_loss(") + kArguments).c_str());
-    library->def((std::string("ctc_loss_backward(Tensor grad, ") + kArguments).c_str());
-    for (DispatchKey key : {DispatchKey::CPU, DispatchKey::CUDA}) {
-      library->impl("ctc_loss", torch::dispatch(key, &ctcLoss));
-      library->impl("ctc_loss_backward", torch::dispatch(key, &ctcLossBackward));
-    }
-    library->impl("ctc_loss", torch::dispatch(DispatchKey::Meta, &shapeOfLoss));
-    library->impl("ctc_loss_backward", torch::dispatch(DispatchKey::Meta, &shapeOfGradient));
-  });
+void fsdp::defineCtcLoss(torch::Library &library) {
+  library.def((std::string("ctc_loss(") + kArguments).c_str());
+  library.def((std::string("ctc_loss_backward(Tensor grad, ") + kArguments).c_str());
+  for (DispatchKey key : {DispatchKey::CPU, DispatchKey::CUDA}) {
+    library.impl("ctc_loss", torch::dispatch(key, &ctcLoss));
+    library.impl("ctc_loss_backward", torch::dispatch(key, &ctcLossBackward));
+  }
+  library.impl("ctc_loss", torch::dispatch(DispatchKey::Meta, &shapeOfLoss));
+  library.impl("ctc_loss_backward", torch::dispatch(DispatchKey::Meta, &shapeOfGradient));
 }
 
 Tensor fsdp::callCtcLoss(const CtcArguments &a) {

@@ -25,6 +25,10 @@ static fsdp_dtype dtypeOf(ncclDataType_t dtype) {
     return FSDP_F64;
   case ncclInt64:
     return FSDP_I64;
+  case ncclInt32:
+    return FSDP_I32;
+  case ncclUint8:
+    return FSDP_U8;
   default:
     return FSDP_F32;
   }

@@ -201,6 +201,27 @@ class RecordedTrain(unittest.TestCase):
         for run in runs:
             self.compare(run, runs[0], 0)
 
+    def test_collectives_of_the_model(self):
+        """On the stream of the computation, in a graph too."""
+        import fsdpc
+
+        for name in ("contrastive", "statistics"):
+            with self.subTest(model=name):
+                config = models.Config(name, dim=16, layers=2, batch=4)
+                model, step, scheduled, plan = (self.folder / (name + suffix) for suffix in (".pt2", ".mlir", "-s.mlir", ".so"))
+                fsdpc.export(models.build(config), models.example_inputs(config), model, ranks=2, quiet=True)
+                self.data, self.weights = self.folder / "data.safetensors", model.with_suffix(".safetensors")
+                safetensors_io.save(self.data, models.example_inputs(config, seed=7, batch=SAMPLES))
+                self.run_tool(BUILD / "bin/fsdp-capture", model, "--optimizer", "adamw", "--lr", "1e-2", "-o", step)
+                step.write_text(step.read_text().replace("module attributes {", CUDA, 1))
+                self.run_tool(BUILD / "bin/fsdp-opt", step, "--fsdp-pipeline=mesh=dp=2 up-to=scheduled fusion=fast", "-o", scheduled)
+                self.run_tool(BUILD / "bin/fsdp-compile", scheduled, "--shared", "-o", plan)
+                expected = self.train(plan, 2, "--device", "cpu")
+                for graph in ("off", "on"):
+                    run = self.train(plan, 2, "--device", "cuda", "--cuda-graph", graph)
+                    self.assertIn(f"CUDA graph {graph}", run[2])
+                    self.compare(run, expected, 0)
+
     def test_mixed_precision_of_microbatches(self):
         self.check(models.Config("llama", dim=32, layers=2, compute="bf16", batch=2), 2, "fast", "microbatches=2")
         self.assertIn('"mm.dtype"', (self.folder / "scheduled.mlir").read_text())

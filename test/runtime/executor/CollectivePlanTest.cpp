@@ -111,6 +111,39 @@ TEST(CollectivePlanTest, AmaxOfParameters) {
       << outside.error();
 }
 
+// Collectives of the model's own code run on the compute stream, over all ranks.
+TEST(CollectivePlanTest, CollectivesOfTheModel) {
+  auto add = [](SmallPlan &small, fsdp_entry_kind kind, fsdp_reduce_op op) -> fsdp_entry & {
+    uint32_t one = small.builder.addValue(FSDP_F32, {3}),
+             all = small.builder.addValue(FSDP_F32, {2, 3});
+    const bool scatters = kind == FSDP_MODEL_REDUCE_SCATTER;
+    return small.builder.modelCollective(kind, scatters ? all : one,
+                                         kind == FSDP_MODEL_ALL_GATHER ? all : one, op);
+  };
+  SmallPlan right, count, maximum, average, stream, ranks, outside;
+  add(right, FSDP_MODEL_ALL_REDUCE, FSDP_MAX);
+  add(right, FSDP_MODEL_ALL_GATHER, FSDP_AVERAGE);
+  add(right, FSDP_MODEL_REDUCE_SCATTER, FSDP_SUM);
+  EXPECT_EQ(right.error(), "");
+  const std::string text = describePlan(right.builder.plan);
+  EXPECT_NE(text.find("\n  of the model's own code: 3\n"), std::string::npos) << text;
+  const std::string where = "invalid plan: entry 11: ";
+  add(count, FSDP_MODEL_ALL_REDUCE, FSDP_SUM).count = 4;
+  EXPECT_EQ(count.error(), where + "of 4 f32 in 12 bytes");
+  add(maximum, FSDP_MODEL_REDUCE_SCATTER, FSDP_MAX);
+  EXPECT_EQ(maximum.error(), where + "reduces by operation 3");
+  add(average, FSDP_MODEL_ALL_GATHER, FSDP_SUM);
+  EXPECT_EQ(average.error(), where + "reduces by operation 1");
+  add(stream, FSDP_MODEL_ALL_REDUCE, FSDP_SUM).stream = FSDP_REDUCE;
+  EXPECT_EQ(stream.error(), where + "on stream 2, its communicator on 0");
+  add(ranks, FSDP_MODEL_ALL_REDUCE, FSDP_SUM);
+  ranks.builder.communicatorTable.back().ranks = 1;
+  EXPECT_EQ(ranks.error(), where + "1 ranks with stride 1 meet, expected 2 with stride 1");
+  add(outside, FSDP_MODEL_ALL_GATHER, FSDP_AVERAGE).source = 1 << 20;
+  EXPECT_NE(outside.error().find("its input takes bytes [1048576, "), std::string::npos)
+      << outside.error();
+}
+
 // A plan that clips makes one factor of the norm of all gradients, over all ranks, before it
 // updates; one that does not has nothing of it.
 TEST(CollectivePlanTest, Clipping) {

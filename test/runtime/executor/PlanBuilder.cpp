@@ -64,6 +64,7 @@ Argument fsdp::test::string(std::string text) {
 Argument fsdp::test::none() { return make(FSDP_ARG_NONE); }
 Argument fsdp::test::dtype(fsdp_dtype type) { return makeInteger(FSDP_ARG_DTYPE, type); }
 Argument fsdp::test::device() { return make(FSDP_ARG_DEVICE); }
+Argument fsdp::test::part(int64_t ranks) { return makeInteger(FSDP_ARG_PART, ranks); }
 Argument fsdp::test::layout() { return make(FSDP_ARG_LAYOUT); }
 Argument fsdp::test::memoryFormat(int64_t format) {
   return makeInteger(FSDP_ARG_MEMORY_FORMAT, format);
@@ -337,6 +338,28 @@ uint32_t PlanBuilder::reduceAmax(int64_t place, int64_t count) {
   start.count = count;
   start.bytes = count * static_cast<int64_t>(sizeof(float));
   return start.handle;
+}
+
+fsdp_entry &PlanBuilder::modelCollective(fsdp_entry_kind kind, uint32_t source,
+                                         uint32_t destination, fsdp_reduce_op op) {
+  if (communicatorTable.empty())
+    addCommunicators();
+  if (communicatorTable.back().stream != FSDP_COMPUTE)
+    communicatorTable.push_back({addString("model"), /*axes=*/0, plan.world_size, /*stride=*/1,
+                                 FSDP_COMPUTE, /*by_copy_engine=*/0});
+  fsdp_entry &collective = entry(kind);
+  collective.communicator = static_cast<uint32_t>(communicatorTable.size()) - 1;
+  collective.dtype = static_cast<uint8_t>(valueTable[source].dtype);
+  // Of one rank.
+  const fsdp_value &own = valueTable[kind == FSDP_MODEL_ALL_GATHER ? source : destination];
+  collective.count = 1;
+  for (uint32_t i = 0; i < own.num_dims; ++i)
+    collective.count *= integerTable[own.first_size + i];
+  collective.bytes = collective.count * static_cast<int64_t>(fsdp::rt::elementBytes(own.dtype));
+  collective.source = valueTable[source].offset;
+  collective.destination = valueTable[destination].offset;
+  collective.reduce_op = op;
+  return collective;
 }
 
 void PlanBuilder::wait(uint32_t handle) { entry(FSDP_WAIT).handle = handle; }

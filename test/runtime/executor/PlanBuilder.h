@@ -31,6 +31,8 @@ Argument string(std::string text);
 Argument none();
 Argument dtype(fsdp_dtype type);
 Argument device();
+/// This rank's number among `ranks` consecutive ones.
+Argument part(int64_t ranks);
 Argument layout();
 Argument memoryFormat(int64_t format);
 
@@ -82,6 +84,9 @@ public:
   uint32_t gatherChunks(uint32_t group, int64_t place, int64_t destination);
   /// Takes the largest of `count` numbers of f32 over the ranks. Returns the handle.
   uint32_t reduceAmax(int64_t place, int64_t count);
+  /// A collective of the model over all ranks, between contiguous values.
+  fsdp_entry &modelCollective(fsdp_entry_kind kind, uint32_t source, uint32_t destination,
+                              fsdp_reduce_op op);
   uint32_t reduceScatter(uint32_t group, int64_t source, int64_t destination);
   /// Over the replicas, of what the reduce-scatter of handle `after` leaves at `place`.
   uint32_t allReduce(uint32_t group, uint32_t after, int64_t place);

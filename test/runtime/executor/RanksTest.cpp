@@ -3,6 +3,7 @@
 #include "../Optimizers.h"
 #include "ExecutorFixture.h"
 #include "executor/OptimizerUpdate.h"
+#include "watch/PlanLanes.h"
 
 #include <ATen/Functions.h>
 
@@ -77,7 +78,7 @@ struct ShardedStep {
 static void onExecutors(const fsdp_plan &plan,
                         const std::function<void(unsigned, Executor &, std::byte *)> &use,
                         const ExecutorOptions &options = {}) {
-  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
+  auto communicators = makeLocalCommunicators(2, {.lanes = lanesOf(PlanView(plan))});
   onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
     CpuDevice device;
     std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
@@ -85,6 +86,51 @@ static void onExecutors(const fsdp_plan &plan,
     ASSERT_TRUE(executor.ok()) << executor.status().message();
     use(rank, **executor, arena);
   });
+}
+
+// Collectives of the model run in their places: between operators, over all ranks, on the thread of
+// the step.
+TEST(RanksTest, CollectivesOfTheModel) {
+  PlanBuilder builder;
+  builder.plan.world_size = 2;
+  builder.plan.optimizer = makeOptimizer(FSDP_SGD, {{"lr", {0.1}}});
+  auto add = [&](std::vector<int64_t> sizes, fsdp_dtype dtype = FSDP_F32) {
+    return builder.addValue(dtype, std::move(sizes));
+  };
+  uint32_t x = add({3}), all = add({2, 3}), doubled = add({2, 3}), rows = add({3}), mean = add({3}),
+           largest = add({3}), rank = add({}), loss = add({});
+  builder.addInput("x", x);
+  builder.modelCollective(FSDP_MODEL_ALL_GATHER, x, all, FSDP_AVERAGE);
+  builder.call("mul", "Tensor", {value(all), value(all)}, {doubled});
+  builder.modelCollective(FSDP_MODEL_REDUCE_SCATTER, doubled, rows, FSDP_SUM);
+  builder.modelCollective(FSDP_MODEL_ALL_REDUCE, rows, mean, FSDP_AVERAGE);
+  builder.modelCollective(FSDP_MODEL_ALL_REDUCE, x, largest, FSDP_MAX);
+  uint32_t numbers = add({2});
+  builder.call("arange", "", {integer(2), dtype(FSDP_F32), layout(), device(), boolean(false)},
+               {numbers});
+  builder.call("select_copy", "int", {value(numbers), integer(0), part(2)}, {rank});
+  builder.call("sum", "", {value(rows), none()}, {loss});
+  const fsdp_plan &plan = builder.finish(loss);
+  at::Tensor inputs = at::tensor({1.F, 2.F, 3.F, 4.F, 1.F, 7.F}).view({2, 3});
+  for (const bool watched : {false, true})
+    onExecutors(plan,
+                [&](unsigned number, Executor &executor, std::byte *arena) {
+                  auto at = [&](uint32_t of, at::IntArrayRef sizes) {
+                    return tensorAt(arena, builder.offsetOf(of), sizes);
+                  };
+                  for (int64_t step = 1; step <= 3; ++step) {
+                    at(x, {3}).copy_(inputs[number]);
+                    auto results = executor.step({.step = step, .learningRate = 0.1});
+                    ASSERT_TRUE(results.ok()) << results.status().message();
+                  }
+                  at::Tensor square = at::mul(inputs, inputs);
+                  EXPECT_TRUE(at::equal(at(all, {2, 3}), inputs));
+                  EXPECT_TRUE(at::equal(at(rows, {3}), at::mul(square[number], 2)));
+                  EXPECT_TRUE(at::equal(at(mean, {3}), at::add(square[0], square[1])));
+                  EXPECT_TRUE(at::equal(at(largest, {3}), at::maximum(inputs[0], inputs[1])));
+                  EXPECT_EQ(at(rank, {}).item<float>(), number);
+                },
+                {.findNonFinite = watched});
 }
 
 // A rank whose gradients only spoil another rank's shard names where they cease to be finite.

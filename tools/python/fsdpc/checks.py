@@ -20,10 +20,10 @@ from .replacing import replaced
 #: Operators that compare values of their arguments by aten.equal.
 _CHECKING = [overload for operator in (torch.ops.aten.nanquantile, torch.ops.aten.quantile)
              for overload in (operator.default, operator.scalar)]  # fmt: skip
-_OWN = os.path.dirname(__file__) + os.sep
+OWN = os.path.dirname(__file__) + os.sep
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 #: Files that have no line of a model.
-LIBRARIES = (_OWN, _TORCH)
+LIBRARIES = (OWN, _TORCH)
 #: Parts of torch whose checks count, too, since models call them: distributions check their
 #: arguments.
 _LAYERS = tuple(_TORCH + part + os.sep for part in ("distributions", "nn"))
@@ -32,7 +32,7 @@ _TRUTH_VALUES = ("TO_BOOL", "COMPARE_OP")
 
 
 def is_tracing(path):
-    return path.startswith(_OWN) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
+    return path.startswith(OWN) or (path.startswith(_TORCH) and not path.startswith(_LAYERS))
 
 
 def _model_frame():
@@ -40,6 +40,14 @@ def _model_frame():
     while frame and is_tracing(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def find_place():
+    """The line of the model that is running."""
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith((*LIBRARIES, "<")):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "a line of torch"
 
 
 def format_caller():

@@ -27,7 +27,7 @@ def refuse(what, remedy):
     raise ExportError(f"{what}{place}\n  remedy: {remedy}")
 
 
-def check_modules(model):
+def check_modules(model, ranks):
     """Refuses modules that have effects beside their operators, and models that are sharded or wrapped already."""
     for kind, name in _WRAPPERS.items():
         if isinstance(model, kind):
@@ -47,10 +47,13 @@ def check_modules(model):
                 "export, and write what they do to gradients into the forward"
             )
         if isinstance(module, torch.nn.SyncBatchNorm) and module.training:
-            raise ExportError(
-                f"module '{name}' is a SyncBatchNorm, whose statistics are those of all ranks: a step has no collective "
-                "for them. Make it a BatchNorm, with statistics of each rank, or set it to eval()"
-            )
+            if ranks.number is None:
+                raise ExportError(
+                    f"module '{name}' is a SyncBatchNorm, whose statistics are those of all ranks\n  remedy: "
+                    "fsdpc.export(..., ranks=N), with the number of ranks of the run"
+                )
+            if module.process_group is not None:
+                raise ExportError(f"module '{name}' is a SyncBatchNorm of a group of its own: a step has that of all ranks")
 
 
 def _refuse_hook(tensor, hook):
@@ -167,10 +170,6 @@ def seen(derivatives):
     with contextlib.ExitStack() as stack:
         for owner, name, value in (
             (torch.Tensor, "register_hook", _refuse_hook),
-            (torch.distributed, "is_initialized", _refusing(
-                torch.distributed.is_initialized,
-                "the forward asks whether torch.distributed is initialized, which it is not during the export",
-                "decide that before the export; a step has no collectives but those of FSDP2")),
             (torch, "manual_seed", _refusing(torch.manual_seed, *_SEEDS)),
             (torch, "set_rng_state", _refusing(torch.set_rng_state, *_SEEDS)),
             (torch.Tensor, "data", _data()),

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from . import methods, optimizers, output, precision, shared_memory, specialization, subclasses, tracing
 from . import weights as weights_file
 from .errors import ExportError, note
+from .ranks import Ranks
 from .state import memory
 from .steps import name_batch, running_as_step
 
@@ -215,8 +216,8 @@ def _print_notes(model, batch, optimizer):
 
 
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
-           optimizer=None, grad_scaler=None, mixed_precision=None, specialize=False, weights=None, shard_bytes=5 << 30,
-           quiet=False):  # fmt: skip
+           optimizer=None, grad_scaler=None, mixed_precision=None, specialize=False, ranks=None, weights=None,
+           shard_bytes=5 << 30, quiet=False):  # fmt: skip
     """Writes `model`'s training step to `path` (.pt2), and its parameters and buffers beside it.
 
     batch: a dict by the names of forward's arguments, a tuple in their order, or one tensor; its
@@ -241,6 +242,7 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         reduce_dtype from here, too, unless fsdpc's --config says otherwise.
     specialize: branches, whole numbers and shapes that depend on values of the batch are those of this
         batch. A step of the training binary ends with an error if its batch has others.
+    ranks: the number of ranks of the run, if the forward has collectives (torch.distributed) or asks for it.
     weights: where parameters and persistent buffers go, as safetensors; default: `path` with
         .safetensors, or shards and an index if they have more than `shard_bytes`. They are written
         one by one. If parameters are on meta, no weights are written.
@@ -254,6 +256,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     for name, value, kind in (("model", model, torch.nn.Module), ("optimizer", optimizer, torch.optim.Optimizer)):
         if not isinstance(value, kind) and (name, value) != ("optimizer", None):
             raise ExportError(f"{name} is {type(value).__name__} {value!r:.60}, expected a torch {kind.__name__}")
+    if ranks is not None and (type(ranks) is not int or ranks < 1):
+        raise ExportError(f"ranks is {ranks!r:.60}, expected a whole number of at least 1")
     weights = pathlib.Path(weights or path.with_suffix(".safetensors"))
     has_values = not any(parameter.is_meta for parameter in model.parameters())
     for file in (path, weights) if has_values else (path,):
@@ -281,7 +285,9 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             stack.enter_context(mixed.hooks())
         unwrapped.check(mixed)
         stack.enter_context(running_as_step(model, batch, loss, mixed, method, unwrapped))
-        program = tracing.run_export(model, batch, example, quiet)
+        program = tracing.run_export(model, batch, example, Ranks(ranks), quiet)
+    if ranks is not None:
+        facts["ranks"] = ranks
     tracing.check_operators(program)
     _check_constants(program)
     shared_memory.check_buffers(model, program)

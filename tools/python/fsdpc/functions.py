@@ -106,8 +106,9 @@ class _Leaves:
 class _Tracer:
     """Traces forward and backward of one call of a Function. `has_backward`: an argument needs a gradient."""
 
-    def __init__(self, function, arguments, has_backward):
+    def __init__(self, function, arguments, has_backward, ranks):
         self.function = function
+        self.ranks = ranks
         self.has_backward = has_backward
         self.arguments = _Leaves(arguments)
         self.operands = self.arguments.tensors
@@ -144,6 +145,7 @@ class _Tracer:
         constants = {id(value) for value in getattr(context, "non_differentiable", ())}
         self.differentiable = [id(value) not in constants for value in tensors]
         self.saved = _Leaves(dict(vars(context)) if self.has_backward else {})
+        self.saved_numbers = [self.ranks.find(tensor) for tensor in self.saved.tensors]
         return (*tensors, *self.saved.tensors)
 
     def trace_backward(self, results):
@@ -160,7 +162,8 @@ class _Tracer:
         incoming = iter(tensors)
         gradients = [next(incoming) if _is_tensor(value) else None for value in self.outputs]
         context = _Context()
-        vars(context).update(self.saved.fill(list(incoming)))
+        vars(context).update(self.saved.fill([tensor if numbers is None else self.ranks.make(numbers)
+                                              for tensor, numbers in zip(incoming, self.saved_numbers)]))  # fmt: skip
         context.saved_tensors = getattr(context, "to_save", None) or ()
         results = self.function.backward(context, *gradients)
         results = list(results) if isinstance(results, (tuple, list)) else [results]
@@ -180,8 +183,11 @@ class _Tracer:
         return tuple(by_operand)
 
     def _trace(self, what, run, tensors):
+        def trace():
+            return make_fx(run, _allow_non_fake_inputs=True, record_stack_traces=True)(*tensors)
+
         try:
-            graph = make_fx(run, _allow_non_fake_inputs=True, record_stack_traces=True)(*tensors)
+            graph = self.ranks.merge(trace, tensors) if what == "backward" else trace()
         except ExportError:
             raise
         except Exception as error:
@@ -224,7 +230,8 @@ def _register(tracer, name, graph):
 class _Recorder:
     """Replaces Function.apply during the export."""
 
-    def __init__(self):
+    def __init__(self, ranks):
+        self.ranks = ranks
         self.is_inside = False  # True while the graphs of a Function are traced
 
     def apply(self, function, arguments, options):
@@ -245,7 +252,7 @@ class _Recorder:
             with _without_function_modes(), disable_proxy_modes_tracing():
                 outputs = super(_BASE, function).apply(*arguments)
                 with torch.no_grad():
-                    call = _Tracer(function, arguments, has_backward)
+                    call = _Tracer(function, arguments, has_backward, self.ranks)
                     forward = call.trace_forward()
                     backward = call.trace_backward(forward(*call.operands))
         finally:
@@ -271,9 +278,9 @@ def place(program):
 
 
 @contextlib.contextmanager
-def kept():
+def kept(ranks):
     """In this context Functions keep their backward in the exported program. Yields the recorder."""
-    recorder = _Recorder()
+    recorder = _Recorder(ranks)
     _BASE.apply = classmethod(lambda function, *arguments, **options: recorder.apply(function, arguments, options))
     try:
         yield recorder

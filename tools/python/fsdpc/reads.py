@@ -18,10 +18,11 @@ _EQUAL = torch.ops.aten.equal.default
 class Reads:
     """The numbers that are known of one model. `example`: the batch to which the step may be specialized."""
 
-    def __init__(self, model, example):
+    def __init__(self, model, example, ranks):
         self._placeholders = graphs.Placeholders(model)
         self.constants = constants.Constants(model, self._placeholders)
         self._example = example
+        self._ranks = ranks
 
     def _specialize(self, tensor):
         return self._example.read(tensor, self._placeholders)
@@ -36,7 +37,8 @@ class Reads:
             self.constants.decisive.append(tensor)
             return None
         with mode:
-            return self._specialize(tensor)
+            number = self._ranks.read(tensor)
+            return self._specialize(tensor) if number is None else number
 
     def _compare(self, first, second, mode):
         if first.shape != second.shape:

@@ -1,8 +1,6 @@
 """Values of the batch with which a model is exported. A branch, a number or a shape that depends on values of the batch is
 that of this batch, if the export is told so, and the step checks for each batch that it has the same."""
 
-import sys
-
 import torch
 from torch._subclasses.fake_tensor import is_fake
 from torch.fx.experimental import proxy_tensor
@@ -21,14 +19,6 @@ _DRAWS = 8
 def is_check(node):
     """True for a node that checks whether a batch agrees with that of the export."""
     return str(node.target) == "aten._assert_async.msg" and str(node.args[1]).startswith(_MESSAGE)
-
-
-def _find_place():
-    """The line of the model that is running."""
-    frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(checks.LIBRARIES):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "a line of torch"
 
 
 class Example:
@@ -78,7 +68,7 @@ class Example:
         slot = proxy_tensor.get_proxy_slot(tensor, tracer, None)
         number = self._find_number(slot.proxy.node, tracer, placeholders) if slot else None
         if number is not None:
-            self._numbers.setdefault(_find_place(), number)
+            self._numbers.setdefault(checks.find_place(), number)
             torch.ops.aten._assert_async.msg(tensor == number, f"{_MESSAGE}{number} here, and this batch has another value")
         return number
 

@@ -161,11 +161,15 @@ def _refuse_other_kinds(before, after):
             )
 
 
+def values_of(program):
+    """The values of a program's constants."""
+    return [value.tolist() for value in program.constants.values() if isinstance(value, torch.Tensor)]
+
+
 def _text(program):
     """The code and the constants of a program. With parameters and buffers they decide its results."""
     codes = [module.code for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
-    values = [value.tolist() for value in program.constants.values() if isinstance(value, torch.Tensor)]
-    return codes, values
+    return codes, values_of(program)
 
 
 def _place(name):

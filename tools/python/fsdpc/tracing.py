@@ -13,8 +13,9 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, ctc, derivatives, effects, flex, functions, operators, reads, specialization, state, transforms
+from . import checks, collectives, ctc, derivatives, effects, flex, functions, operators, reads, specialization, state, transforms
 from .errors import ExportError, note
+from .ranks import is_collective
 from .replacing import replaced
 
 
@@ -172,12 +173,15 @@ def _drop_checks(program):
     return program
 
 
-def run_export(step, batch, example, quiet):
-    effects.check_modules(step)
-    known = reads.Reads(step, example)
+def run_export(step, batch, example, ranks, quiet):
+    effects.check_modules(step, ranks)
+    known = reads.Reads(step, example, ranks)
+
+    def export_once():
+        return _drop_checks(ctc.pad_targets(_run_export(step, batch, known, ranks, quiet)))
 
     def export():
-        return _drop_checks(ctc.pad_targets(_run_export(step, batch, known, quiet)))
+        return ranks.agree(export_once)
 
     program = state.repeated(step, export, known.constants.decisive, quiet)
     if not quiet:
@@ -185,13 +189,13 @@ def run_export(step, batch, example, quiet):
     return program
 
 
-def _export_once(step, batch, known):
+def _export_once(step, batch, known, ranks):
     """Exports without printing on failure: torch would print the whole program up to the
     failure."""
     told = io.StringIO()
-    with (checks.holding(), known.answered(), functions.kept() as recorder, operators.traced(recorder),
+    with (checks.holding(), known.answered(), functions.kept(ranks) as recorder, operators.traced(recorder),
           derivatives.recorded(recorder) as derived, effects.seen(derived), transforms.recorded(recorder), _modules_as_they_are(),
-          flex.expressed(known.constants), _first_names(), _states_of_lstm(), rules_of_shapes(),
+          flex.expressed(known.constants), collectives.expressed(ranks), _first_names(), _states_of_lstm(), rules_of_shapes(),
           contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
@@ -200,28 +204,28 @@ def _export_once(step, batch, known):
     return program
 
 
-def _run_export(step, batch, known, quiet):
+def _run_export(step, batch, known, ranks, quiet):
     try:
         with _as_in_training(), known.constants.as_real_tensors():
-            return _export_once(step, batch, known)
+            return _export_once(step, batch, known, ranks)
     except ExportError:
         raise
     except Exception as error:
         first = error
     # Some models omit branches on values when they are exported.
     try:
-        program = _export_once(step, batch, known)
+        program = _export_once(step, batch, known, ranks)
     except ExportError:
         raise
     except Exception:
-        raise ExportError(_explain(first)) from first
+        raise ExportError(_explain(first, ranks)) from first
     if not quiet:
         note("the path of training cannot be exported, that of exports is taken, whose numbers may round differently: "
              + str(first).splitlines()[0])  # fmt: skip
     return program
 
 
-_COLLECTIVES = "a step has no collectives but those of FSDP2: each rank's forward sees its own batch"
+_COLLECTIVES = "a forward's collectives are those of torch.distributed's functions, over all ranks"
 _VALUES = ("the shape or the path depends on values: write it with torch.where and fixed shapes; or export with "
            "specialize=True if all batches agree in it")  # fmt: skip
 #: Usual remedies for errors of torch.export: words of the error, advice. The first that fits counts.
@@ -250,10 +254,12 @@ def _find_advice(table, text):
     return next((advice for words, advice in table if words in text), None)
 
 
-def _explain(error):
+def _explain(error, ranks):
     text = str(error).strip() or type(error).__name__
     frame, advice = _find_frame(error), _find_advice(_REMEDIES, text)
-    if advice is _VALUES and frame:
+    if advice is _VALUES and frame and f"{frame.filename}:{frame.lineno}" in ranks.places:
+        advice = "the number depends on other ranks, so that it is known at run time alone: write it with torch.where"
+    elif advice is _VALUES and frame:
         lines = [linecache.getline(frame.filename, frame.lineno - before) for before in range(4)]
         advice = _find_advice(_REMEDIES_OF_LINES, "".join(lines)) or advice
     return (f"torch.export refuses the model: {text.splitlines()[0]}"
@@ -277,6 +283,6 @@ def check_operators(program):
                 raise ExportError("torch.func.vmap inside of the forward is not supported: write it by operators of batches")
             if str(node.target).startswith(("_c10d_functional.", "c10d.")):
                 raise ExportError(f"the forward has a collective, '{node.target}': {_COLLECTIVES}")
-            if getattr(node.target, "_defined_in_python", False):
+            if getattr(node.target, "_defined_in_python", False) and not is_collective(node):
                 raise ExportError(f"operator '{node.target}' is defined in Python, and the training binary has none: "
                                   "define it by torch.library.custom_op, without mutates_args")  # fmt: skip
