@@ -10,7 +10,7 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
     Proves of a captured module, as the verifiers of later phases do, too:
 
     - M1: the module has one function, of one block, and at most one optimizer. All its meshes have as
-      many ranks, and as many as `fsdp.ranks` and the model's own collectives say.
+      many ranks, and as many as `fsdp.ranks` says.
     - M2: no parameter is in two groups.
 
     Proves of a captured module only:
@@ -67,8 +67,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       step has an `fsdp.loss_scale` as in C5; if it has one, the factor and all updates take it.
     - S9: the step computes what was captured: loss, gradients and buffers, traced back to parameters,
       inputs and constants, have the digest that `fsdp-insert-collectives` wrote into the module
-      (`fsdp.provenance`), and no operator mutates an argument. A module without that attribute is not
-      compared.
+      (`fsdp.provenance`). A module without that attribute is not compared. No operator mutates an
+      argument, and the model's own collectives are for as many ranks as the mesh has.
   }];
 }
 

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/AtenSemantics.h"
+#include "fsdp/IR/ModelCollectives.h"
 #include "fsdp/IR/VisitByClass.h"
 
 using namespace mlir;
@@ -269,10 +270,12 @@ LogicalResult Checker::checkEnd() {
 }
 
 LogicalResult Checker::run() {
+  const int64_t ranks = step.getWorldSize();
   for (Operation &op : step.getBody()) {
     auto call = dyn_cast<CallOp>(op);
     if (failed(checkUses(op)) || failed(checkWait(op)) ||
-        (call && failed(checkFunctional(call, "S9"))))
+        (call &&
+         (failed(checkFunctional(call, "S9")) || failed(checkAssumedRanks(call, ranks, "S9")))))
       return failure();
     LogicalResult result = success();
     visitByClass(

@@ -31,6 +31,8 @@ LogicalResult Lowering::lower(aten::CallOp call) {
     results.push_back(valueOf[value]);
   }
 
+  if (failed(checkAssumedRanks(call, declared.getWorldSize(), "S9")))
+    return failure();
   if (std::optional<ModelCollective> collective = getModelCollective(call)) {
     lowerModelCollective(call, *collective);
     return success();

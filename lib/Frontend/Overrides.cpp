@@ -149,6 +149,7 @@ Overrides::Overrides(const CaptureOptions &options) {
   addCtcLoss();
   addModelCollectives();
   library.impl("_conj", &conj);
+  onCpu.impl("_conj", &conj);
   library.impl("dropout", &dropout);
   library.impl("batch_norm", &batchNorm);
 }

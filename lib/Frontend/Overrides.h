@@ -11,7 +11,7 @@ struct CaptureOptions;
 
 /// While an Overrides lives, dropout, attention, norms, recurrent layers and the CTC loss on meta
 /// tensors keep the form they have on the target: torch would decompose them on meta, or lose a
-/// mutation. The model's collectives have derivatives. Other devices are not affected.
+/// mutation. The model's collectives have derivatives.
 class Overrides {
 public:
   explicit Overrides(const CaptureOptions &options);
@@ -26,6 +26,9 @@ private:
 
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__,
                          __LINE__};
+  // Complex numbers of the program keep their device.
+  torch::Library onCpu{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__,
+                       __LINE__};
   torch::Library collectives{torch::Library::IMPL, "fsdpc", c10::DispatchKey::AutogradMeta,
                              __FILE__, __LINE__};
 };

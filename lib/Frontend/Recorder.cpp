@@ -8,7 +8,10 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/SequenceNumber.h>
+#include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
@@ -39,8 +42,24 @@ bool fsdp::frontend::isSupportedDtype(at::ScalarType dtype) {
 // Registration
 //===----------------------------------------------------------------------===//
 
+/// Formulas of derivatives multiply by complex numbers. Literals are real, so that the step makes
+/// the number, as it makes those of the program.
+static bool multiplyByComplex(const c10::OperatorHandle &op, torch::jit::Stack &stack) {
+  if (!stack.back().isComplexDouble() || getCalleeName(op) != "mul.Scalar")
+    return false;
+  const c10::complex<double> number = torch::jit::pop(stack).toComplexDouble();
+  const at::Tensor x = torch::jit::pop(stack).toTensor();
+  auto part = [&](double value) {
+    return at::full({}, value, at::device(at::kCPU).dtype(c10::toRealValueType(x.scalar_type())));
+  };
+  stack.push_back(at::mul(x, at::complex(part(number.real()), part(number.imag()))));
+  return true;
+}
+
 static void recordKernel(const c10::OperatorHandle &op, DispatchKeySet keys,
                          torch::jit::Stack *stack) {
+  if (active && active->isRecording() && multiplyByComplex(op, *stack))
+    return;
   constexpr DispatchKeySet afterFake(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
   c10::impl::ExcludeDispatchKeyGuard withoutFake(DispatchKey::Fake);
   if (active && active->isRecording())

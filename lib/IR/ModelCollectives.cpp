@@ -10,6 +10,8 @@ using namespace fsdp;
 using aten::CallOp;
 
 static std::optional<ModelCollectiveKind> findKind(CallOp call) {
+  if (!call.getCallee().starts_with("fsdpc::")) // as of most calls
+    return std::nullopt;
   return llvm::StringSwitch<std::optional<ModelCollectiveKind>>(call.getCallee())
       .Case("fsdpc::all_reduce.default", ModelCollectiveKind::AllReduce)
       .Case("fsdpc::all_gather.default", ModelCollectiveKind::AllGather)
@@ -86,17 +88,13 @@ LogicalResult fsdp::verifyModelCollective(CallOp call) {
   return success();
 }
 
-LogicalResult fsdp::checkModelCollectives(Operation *step, int64_t ranks) {
-  WalkResult walked = step->walk([&](CallOp call) {
-    std::optional<ModelCollective> collective = getModelCollective(call);
-    int64_t assumed = collective ? collective->ranks : 0;
-    if (isOwnPart(call))
-      assumed = getOperandType(call).getDimSize(0);
-    if (assumed == 0 || assumed == ranks)
-      return WalkResult::advance();
-    call.emitOpError("'") << call.getCallee() << "' in module '" << call.getModule() << "' is of "
-                          << assumed << " ranks, the mesh has " << ranks;
-    return WalkResult::interrupt();
-  });
-  return failure(walked.wasInterrupted());
+LogicalResult fsdp::checkAssumedRanks(CallOp call, int64_t ranks, StringRef label) {
+  std::optional<ModelCollective> collective = getModelCollective(call);
+  int64_t assumed = collective ? collective->ranks : 0;
+  if (isOwnPart(call))
+    assumed = getOperandType(call).getDimSize(0);
+  if (assumed == 0 || assumed == ranks)
+    return success();
+  return call.emitError(label) << ": '" << call.getCallee() << "' in module '" << call.getModule()
+                               << "' is of " << assumed << " ranks, the mesh has " << ranks;
 }

@@ -22,7 +22,7 @@
 // REPLICAS: communicator model: 2 ranks over replicate, shard on compute
 
 // MESH: error: M1: the model was exported for 2 ranks (fsdpc.export(ranks=2)), the mesh has 4
-// CALL: error: 'aten.call' op 'fsdpc::all_gather.default' in module 'layers.0' is of 2 ranks, the mesh has 4
+// CALL: error: S9: 'fsdpc::all_gather.default' in module 'layers.0' is of 2 ranks, the mesh has 4
 
 // Selective recomputation keeps what other ranks have sent.
 // KEPT: "fsdpc::all_gather.default"

@@ -199,6 +199,20 @@ class ComplexRotary(nn.Module):
         return x + self.out(y.transpose(1, 2).flatten(2))
 
 
+class Spectrum(nn.Module):
+    """Phases and magnitudes of a spectrum. Derivatives of phases multiply by complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.filter = nn.Linear(32, 32)
+        self.shift = nn.Parameter(torch.randn(17))
+
+    def forward(self, x):
+        spectrum = torch.fft.rfft(self.filter(x), dim=-1)
+        turned = torch.polar(spectrum.abs().log1p(), torch.angle(spectrum) + self.shift)
+        return x + torch.fft.irfft(turned * torch.exp(1j * self.shift), n=32, dim=-1)
+
+
 LAYERS = {
     "nn/Experts": _tagger(Experts),
     "nn/LSTM": _tagger(lambda: nn.LSTM(32, 32, 2, batch_first=True)),
@@ -221,6 +235,7 @@ LAYERS = {
     "nn/OnePixel": _tagger(OnePixel),
     "nn/RareOperators": _tagger(RareOperators),
     "nn/ComplexRotary": _tagger(ComplexRotary),
+    "nn/Spectrum": _tagger(Spectrum),
     "nn/PReLU-RMSNorm": _tagger(
         lambda: nn.Sequential(nn.Linear(32, 32), nn.PReLU(), nn.RMSNorm(32))
     ),

@@ -35,8 +35,8 @@ bool isOwnPart(aten::CallOp call);
 /// Checks arguments and types of a call of one of these operators; other calls pass.
 llvm::LogicalResult verifyModelCollective(aten::CallOp call);
 
-/// Checks that the calls in `step` are for `ranks` ranks.
-llvm::LogicalResult checkModelCollectives(mlir::Operation *step, int64_t ranks);
+/// Checks that a call of one of these operators is for `ranks` ranks; other calls pass.
+llvm::LogicalResult checkAssumedRanks(aten::CallOp call, int64_t ranks, llvm::StringRef label);
 
 } // namespace fsdp
 
