@@ -6,7 +6,7 @@
     flags = input_flags(config)              # ["--input", "tokens:i64[4,16]", ...]
 
 All models but `functions` and those of collectives.py can be scripted and traced, all can be exported (`acoustic`,
-`derivatives` and those of collectives.py by the package fsdpc alone) and built on the meta device.
+`derivatives`, `spectral` and those of collectives.py by the package fsdpc alone) and built on the meta device.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from config import DTYPES, Config
 from decoders import GPT2, Llama, MoE
 from derivatives import Derivatives
 from functions import Functions
+from spectral import PairedSpectral, Spectral
 from torch import Tensor
 
 # ---------------------------------------------------------------- MLP with in-place ops on views
@@ -284,6 +285,7 @@ MODELS = {
     "vit": ViT, "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder, "functions": Functions,
     "acoustic": Acoustic, "sharednorm": SharedNorm, "derivatives": Derivatives, "contrastive": Contrastive,
     "covariance": Covariance, "tokens": Tokens, "centered": Centered, "statistics": Statistics,
+    "spectral": Spectral, "paired_spectral": PairedSpectral,
 }  # fmt: skip
 
 
@@ -307,7 +309,9 @@ def build(config: Config, device: Optional[str] = None) -> nn.Module:
             raise ValueError(f"no parameter of {config.model} matches '{pattern}'")
         for parameter in found:
             parameter.requires_grad_(False)
-    return model.to(DTYPES[config.dtype]).train()
+    if config.dtype != "f32":  # to() takes the real part of complex parameters
+        model.to(DTYPES[config.dtype])
+    return model.train()
 
 
 def input_specs(config: Config) -> Dict[str, tuple]:

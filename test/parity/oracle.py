@@ -124,6 +124,11 @@ class Run:
         return models.Config(**self.model)
 
 
+def as_in_file(tensor):
+    """Complex tensors are pairs of reals in files."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def make_model(run):
     model = models.build(run.config)
     if run.init:
@@ -131,7 +136,7 @@ def make_model(run):
         with torch.no_grad():
             for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
                 if name in values:
-                    tensor.copy_(values[name])
+                    as_in_file(tensor).copy_(values[name])
     return model
 
 
@@ -292,7 +297,7 @@ def train(run, rank):
     tensors |= dict(model.named_buffers())
     if average:
         tensors |= average.tensors(model)
-    return result, {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    return result, {name: as_in_file(tensor.detach()).clone() for name, tensor in tensors.items()}
 
 
 def train_on_rank(rank, runs):

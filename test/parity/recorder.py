@@ -115,6 +115,8 @@ class StepRecorder:
 
         def recorded(*args, **options):
             tensor = options[name] if name in options else args[position]
+            if tensor.is_complex():  # which a step sends as pairs of reals
+                tensor = torch.view_as_real(tensor)
             if self.phase:
                 self.collectives.append(
                     {

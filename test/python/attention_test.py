@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tools/python/fsdpc: flex_attention in a forward, beside torch's own. torch refuses its derivatives on CPUs, although it has
-formulas for them; here it may use them."""
+"""tools/python/fsdpc: attention in a forward, beside torch's own: flex_attention, and the flags of sdpa_kernel. torch refuses
+derivatives of flex_attention on CPUs, although it has formulas for them; here it may use them."""
 
 import contextlib
 import io
@@ -12,8 +12,9 @@ import unittest.mock
 import torch
 import torch.nn as nn
 from safetensors.torch import load_file, save_file
-from torch.nn.attention import flex_attention as flex
+from torch.nn.attention import SDPBackend, flex_attention as flex, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 import exported
 import fsdpc  # exported says where it is
@@ -117,7 +118,9 @@ def sums(model, q, k, v, document):
     return result + 0.1 * extra.lse.unsqueeze(-1)
 
 
-class Flex(exported.Exported):
+class Trained(exported.Exported):
+    """Steps beside those of torch."""
+
     def setUp(self):
         super().setUp()
         torch.set_num_threads(1)
@@ -158,7 +161,7 @@ class Flex(exported.Exported):
         subprocess.run([binary, "--data", data, "--steps", str(STEPS), "--log", log, "--save", saved, "--init",
                         self.path.with_suffix(".safetensors")], check=True, capture_output=True)  # fmt: skip
         lines = [json.loads(line) for line in log.read_text().splitlines()]
-        return [line["loss"] for line in lines if "loss" in line], load_file(saved)
+        return [float.fromhex(line["loss_hex"][0]) for line in lines if "loss_hex" in line], load_file(saved)
 
     def check(self, model, *flags, tolerance=2e-6, reference=None):
         code = self.export(model)
@@ -170,6 +173,8 @@ class Flex(exported.Exported):
             torch.testing.assert_close(saved[name], tensor.detach(), rtol=0, atol=tolerance, msg=name)
         return code
 
+
+class Flex(Trained):
     def test_numbers(self):
         for attend in (everything, causal, compiled, of_the_module, documents, windows, padding, constant_padding, soft_cap,
                        slopes, unused, sums):  # fmt: skip
@@ -248,6 +253,66 @@ class Flex(exported.Exported):
         for flags in ([], ["--recompute", "full"]):
             code = self.check(Shared(attend), *flags)
             self.assertEqual(code.count('"masked_fill'), 1, code)
+
+
+class MathForm(Trained):
+    """Attention whose flags leave a CPU the math form alone has the bits of torch's."""
+
+    def check_bits(self, attend, **options):
+        self.check(self.make(attend, **options), tolerance=0)
+
+    def targets(self):
+        graphs = [module.graph for module in torch.export.load(self.path).graph_module.modules() if hasattr(module, "graph")]
+        return [str(node.target) for graph in graphs for node in graph.nodes if "product_attention" in str(node.target)]
+
+    def expect_math(self):
+        self.assertEqual(self.targets(), ["aten._scaled_dot_product_attention_math.default"] * 2)
+
+    def test_region(self):
+        """With a mask of positions, of bools, of scores, and with grouped heads."""
+        def attend(**options):
+            def run(model, q, k, v, document):
+                mask = {"attn_mask": options["mask"](document)} if "mask" in options else options
+                with sdpa_kernel(SDPBackend.MATH):
+                    return scaled_dot_product_attention(q, k, v, **mask)
+
+            return run
+
+        allowed = lambda document: (document[:, :, None] == document[:, None])[:, None]  # noqa: E731
+        for name, keys, options in (("everything", HEADS, {}), ("causal", HEADS, {"is_causal": True, "scale": 0.3}),
+                                    ("bools", HEADS, {"mask": allowed}), ("scores", HEADS, {"mask": lambda d: 0.5 * allowed(d)}),
+                                    ("grouped", 2, {"enable_gqa": True})):  # fmt: skip
+            with self.subTest(name):
+                self.check_bits(attend(**options), keys=keys)
+                self.expect_math()
+
+    def test_autocast(self):
+        """It casts the tensors of the operator, and nothing inside."""
+
+        def attend(model, q, k, v, document):
+            mask = torch.where(document[:, None, None] > 0, 0.0, -1.0)
+            with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
+                return scaled_dot_product_attention(q, k, v, mask).float()
+
+        self.check_bits(attend)
+        self.expect_math()
+
+    def test_flags_of_the_process(self):
+        plain = lambda model, q, k, v, document: scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
+        self.check_bits(plain)
+        self.assertEqual(self.targets(), ["aten.scaled_dot_product_attention.default"] * 2)
+        self.addCleanup(torch.backends.cuda.enable_flash_sdp, True)
+        torch.backends.cuda.enable_flash_sdp(False)
+        self.check_bits(plain)
+        self.expect_math()
+
+    def test_no_form_of_a_cpu(self):
+        def attend(model, q, k, v, document):
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return scaled_dot_product_attention(q, k, v)
+
+        with self.assertRaisesRegex(fsdpc.ExportError, "remedy: sdpa_kernel leaves no form that a CPU has"):
+            self.export(self.make(attend))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,16 @@ def refuse(what, remedy):
     raise ExportError(f"{what}{place}\n  remedy: {remedy}")
 
 
+def check_parameters(model):
+    """Refuses parameters with hooks."""
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            raise ExportError(
+                f"parameter '{name}' has hooks of its gradient, which a compiled step does not run: remove them before the "
+                "export. A mask of the gradient can be written into the forward: w * mask + (w * (1 - mask)).detach()"
+            )
+
+
 def check_modules(model, ranks):
     """Refuses modules that have effects beside their operators, and models that are sharded or wrapped already."""
     for kind, name in _WRAPPERS.items():
@@ -34,12 +44,6 @@ def check_modules(model, ranks):
             raise ExportError(f"the model is wrapped in {kind.__name__}: hand over its .{name}")
     if any(hasattr(parameter, "device_mesh") for parameter in model.parameters()):
         raise ExportError("parameters of the model are sharded: export it before fully_shard")
-    for name, parameter in model.named_parameters():
-        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
-            raise ExportError(
-                f"parameter '{name}' has hooks of its gradient, which a compiled step does not run: remove them before the "
-                "export. A mask of the gradient can be written into the forward: w * mask + (w * (1 - mask)).detach()"
-            )
     for name, module in model.named_modules():
         if module._backward_hooks or module._backward_pre_hooks:
             raise ExportError(

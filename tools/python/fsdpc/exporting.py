@@ -9,7 +9,7 @@ import pathlib
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import methods, optimizers, output, precision, shared_memory, specialization, subclasses, tracing
+from . import effects, methods, optimizers, output, pairs, precision, shared_memory, specialization, subclasses, tracing
 from . import weights as weights_file
 from .errors import ExportError, note
 from .ranks import Ranks
@@ -147,13 +147,11 @@ def _check_dense(name, tensor):
         )
 
 
-def _check_real(model, batch):
-    tensors = [("parameter", name, value) for name, value in model.named_parameters()]
-    tensors += [("input", name, value) for name, value in batch.items()]
-    for what, name, value in tensors:
+def _check_inputs(batch):
+    for name, value in batch.items():
         if isinstance(value, torch.Tensor) and value.is_complex():
             raise ExportError(
-                f"{what} '{name}' is {value.dtype}, and a step has real ones only: make it torch.view_as_real of its values, "
+                f"input '{name}' is {value.dtype}, and a step has real ones only: make it torch.view_as_real of its values, "
                 "and let the forward take torch.view_as_complex of that"
             )
 
@@ -188,13 +186,13 @@ def _check_constants(program):
                 )
 
 
-def _facts(model, optimizer, grad_scaler, unwrapped):
+def _facts(model, optimizer, grad_scaler, stand_in):
     facts = {"aliases": _aliases(model)}
     scaling = optimizers.describe_scaler(grad_scaler)
     if scaling is not None:
         facts["loss_scale"] = scaling
     if optimizer is not None:
-        facts["optimizer"] = optimizers.describe(model, optimizer, unwrapped.stand_in())
+        facts["optimizer"] = optimizers.describe(model, optimizer, stand_in)
     return facts
 
 
@@ -265,15 +263,19 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     if mixed_precision is not None and not isinstance(mixed_precision, dict):
         mixed_precision = {"": mixed_precision}
     batch = name_batch(model, batch, method)
-    _check_real(model, batch)
+    _check_inputs(batch)
+    effects.check_parameters(model)
     if not quiet:
         _print_notes(model, batch, optimizer)
     batch = _separate(batch)
     with contextlib.ExitStack() as stack:
         unwrapped = stack.enter_context(subclasses.unwrapped(model))
+        paired = stack.enter_context(pairs.standing_in(model))
+        if not quiet:
+            paired.print_note()
         _check_buffers(model)
         shared_memory.check_parameters(model)
-        facts = _facts(model, optimizer, grad_scaler, unwrapped)
+        facts = _facts(model, optimizer, grad_scaler, unwrapped.stand_in() | paired.stand_in)
         example = specialization.Example(model, batch if specialize else None)
         stack.enter_context(tracing.without_cache(model))
         stack.enter_context(methods.as_forwards(model, forward_methods or {}))
@@ -284,7 +286,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
             facts["mixed_precision"] = mixed.describe(mixed_precision)
             stack.enter_context(mixed.hooks())
         unwrapped.check(mixed)
-        stack.enter_context(running_as_step(model, batch, loss, mixed, method, unwrapped))
+        paired.check(mixed)
+        stack.enter_context(running_as_step(model, batch, loss, mixed, method, (unwrapped.made, paired.made)))
         program = tracing.run_export(model, batch, example, Ranks(ranks), quiet)
     if ranks is not None:
         facts["ranks"] = ranks

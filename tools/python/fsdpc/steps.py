@@ -73,8 +73,9 @@ def _without_step(model, own):
         held["forward"] = entry
 
 
-def _make_forward(model, batch, loss=None, mixed=None, method="forward", unwrapped=None):
-    """A forward of the model that takes the batch by name and returns the scalar loss of `method`."""
+def _make_forward(model, batch, loss=None, mixed=None, method="forward", contexts=()):
+    """A forward of the model that takes the batch by name and returns the scalar loss of `method`, which runs in
+    `contexts`: functions that make them."""
     own, forward = vars(model).get("forward"), _entry(model, method)
     parameters = inspect.signature(forward).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -95,7 +96,9 @@ def _make_forward(model, batch, loss=None, mixed=None, method="forward", unwrapp
     root = mixed.root if mixed else None
 
     def run_forward(leading, rest):
-        with unwrapped.made() if unwrapped else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            for make in contexts:
+                stack.enter_context(make())
             return forward(*leading, **rest)
 
     def run_mixed(leading, rest):

@@ -44,6 +44,8 @@ class Parts(torch.nn.Module):
     def __init__(self, outer, name):
         super().__init__()
         tensors, make = flatten(outer)
+        if any(tensor.is_complex() for tensor in tensors.values()):
+            raise ExportError(f"parameter '{name}' is a {type(outer).__name__} of complex tensors: use a plain complex parameter")
         self.held = types.SimpleNamespace(outer=outer, name=name, make=make)
         trained = self._find_trained(tensors)
         for key, tensor in tensors.items():

@@ -13,7 +13,8 @@ from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 from torch.fx.experimental import proxy_tensor
 
-from . import checks, collectives, ctc, derivatives, effects, flex, functions, operators, reads, specialization, state, transforms
+from . import (attention, checks, collectives, ctc, derivatives, effects, flex, functions, numbers, operators, reads,
+               specialization, state, transforms)  # fmt: skip
 from .errors import ExportError, note
 from .ranks import is_collective
 from .replacing import replaced
@@ -178,7 +179,7 @@ def run_export(step, batch, example, ranks, quiet):
     known = reads.Reads(step, example, ranks)
 
     def export_once():
-        return _drop_checks(ctc.pad_targets(_run_export(step, batch, known, ranks, quiet)))
+        return numbers.as_tensors(_drop_checks(ctc.pad_targets(_run_export(step, batch, known, ranks, quiet))))
 
     def export():
         return ranks.agree(export_once)
@@ -195,8 +196,8 @@ def _export_once(step, batch, known, ranks):
     told = io.StringIO()
     with (checks.holding(), known.answered(), functions.kept(ranks) as recorder, operators.traced(recorder),
           derivatives.recorded(recorder) as derived, effects.seen(derived), transforms.recorded(recorder), _modules_as_they_are(),
-          flex.expressed(known.constants), collectives.expressed(ranks), _first_names(), _states_of_lstm(), rules_of_shapes(),
-          contextlib.redirect_stderr(told)):  # fmt: skip
+          attention.chosen(), flex.expressed(known.constants), collectives.expressed(ranks), _first_names(), _states_of_lstm(),
+          rules_of_shapes(), contextlib.redirect_stderr(told)):  # fmt: skip
         program = torch.export.export(step, (), batch, strict=False)
     functions.place(program)
     derivatives.finish(program)
@@ -232,6 +233,7 @@ _VALUES = ("the shape or the path depends on values: write it with torch.where a
 _REMEDIES = (
     ("data-dependent", _VALUES),
     ("unbacked", "a shape depends on values: write the model with fixed shapes"),
+    ("scaled_dot_product_attention was found", "sdpa_kernel leaves no form that a CPU has: add SDPBackend.MATH"),
     ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
     ("process group", _COLLECTIVES), ("group cannot be None", _COLLECTIVES),
     ("torch._C.Generator", "draw without a generator: a step's random numbers follow from its --seed"),
