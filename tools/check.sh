@@ -2,7 +2,7 @@
 # Setup, then all tests. The last lines are ctest's summary; the exit status is ctest's.
 #
 #   tools/check.sh [ctest arguments, for example -R parity]
-#   FSDP_FUZZ_SECONDS=3600 tools/check.sh -R fuzz    # an hour of mutated files instead of a minute
+#   FSDP_FUZZ_SECONDS=3600 tools/check.sh -R fuzz    # an hour of mutated files instead of half a minute
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

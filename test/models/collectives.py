@@ -7,19 +7,9 @@ import torch.distributed.nn.functional as differentiable
 import torch.nn as nn
 import torch.nn.functional as F
 from config import Config
+from derivatives import Block
 from torch import Tensor
 from torch.distributed import all_gather, all_reduce, broadcast  # bound before anything replaces them
-
-
-class Block(nn.Module):
-    def __init__(self, dim: int):
-        super().__init__()
-        self.norm = nn.LayerNorm(dim)
-        self.up = nn.Linear(dim, 2 * dim)
-        self.down = nn.Linear(2 * dim, dim)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.down(torch.tanh(self.up(self.norm(x))))
 
 
 class Encoder(nn.Module):

@@ -133,7 +133,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder with bin/")
     parser.add_argument("--python", default=sys.executable, help="Python with torch, which makes the models")
-    parser.add_argument("--seconds", type=float, default=os.environ.get("FSDP_FUZZ_SECONDS", "60"), help="time during which new cases begin")
+    parser.add_argument("--seconds", type=float, default=os.environ.get("FSDP_FUZZ_SECONDS", "30"), help="time during which new cases begin")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first case; later seeds count up")
     parser.add_argument("--formats", default="", help="only these formats, separated by commas")
     parser.add_argument("--case", help="FORMAT:SEED of one case, or FORMAT:NAME of a kept file, to run again")

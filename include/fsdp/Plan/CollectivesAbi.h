@@ -26,7 +26,8 @@ typedef struct fsdp_collective {
   /* "gather", "reduce", ...: the collectives of a lane are issued in the same order on all ranks.
    * Calls of one lane run one after another, calls of different lanes at the same time. */
   const char *lane;
-  /* The group of parameters, "layers.0" or "root"; "" for the norm of all gradients. */
+  /* The group of parameters, "layers.0" or "root"; "" for the norm of all gradients, for largest
+   * absolute values of parameters, and for collectives of the model's own code. */
   const char *group;
   /* all_gather: input: `count` elements of this rank; output: those of all ranks, rank by rank. The
    *   input may be this rank's part of the output. `dtype` is FSDP_U8: elements are bytes.
@@ -38,7 +39,7 @@ typedef struct fsdp_collective {
   uint64_t count;
   uint32_t dtype;     /* fsdp_dtype */
   uint32_t reduce_op; /* fsdp_reduce_op: FSDP_AVERAGE or FSDP_SUM; of all_gather 0 */
-  /* all_reduce: 1 for the maximum of FSDP_I64 elements, whatever `reduce_op` says; else 0 */
+  /* all_reduce: 1 for the maximum of elements, whatever `reduce_op` says; else 0 */
   uint32_t takes_max;
   uint32_t reserved;
   int64_t deadline_ms; /* after this time the collective counts as failed */
@@ -60,7 +61,7 @@ typedef struct fsdp_collectives {
   const char *name;     /* for messages */
   fsdp_run_collective all_gather;
   fsdp_run_collective reduce_scatter;
-  fsdp_run_collective all_reduce; /* over replicas, and of the gradients' norm */
+  fsdp_run_collective all_reduce; /* over replicas, of the gradients' norm, and of the model */
 } fsdp_collectives;
 
 /* The symbol that the library exports. The table lives as long as the process. */
