@@ -7,6 +7,26 @@
 using namespace mlir;
 using namespace fsdp;
 
+fsdp_entry &Lowering::addCall(fsdp_phase phase, StringRef callee, StringRef overload,
+                              ArrayRef<fsdp_argument> arguments, ArrayRef<int64_t> results,
+                              StringRef module, Location location) {
+  std::vector<fsdp_argument> &table = builder.tables.arguments;
+  const uint32_t firstArgument = table.size();
+  llvm::append_range(table, arguments);
+  const uint32_t firstResult = builder.addIntegers(results);
+  fsdp_entry &entry = builder.addEntry(FSDP_CALL, phase);
+  entry.callee = builder.addString(callee);
+  entry.overload = builder.addString(overload);
+  entry.first_argument = firstArgument;
+  entry.num_arguments = arguments.size();
+  entry.first_result = firstResult;
+  entry.num_results = results.size();
+  entry.rng = -1;
+  entry.module = builder.addString(module);
+  entry.location = builder.addLocation(location);
+  return entry;
+}
+
 LogicalResult Lowering::lower(aten::CallOp call) {
   bool isView = call.isView();
   SmallVector<int64_t> results;
@@ -50,22 +70,12 @@ LogicalResult Lowering::lower(aten::CallOp call) {
   // `mm.default` is the unnamed overload of aten's mm; another namespace is spelled out.
   auto [base, overload] = call.getCallee().split('.');
   std::string name = base.contains("::") ? base.str() : ("aten::" + base).str();
-  PlanTables &tables = builder.tables;
-  uint32_t firstArgument = tables.arguments.size();
-  tables.arguments.insert(tables.arguments.end(), arguments.begin(), arguments.end());
-  uint32_t firstResult = builder.addIntegers(results);
-
   fsdp_entry &entry =
-      builder.addEntry(isView ? FSDP_VIEW : FSDP_CALL, getPlanPhase(call.getPhase()));
-  entry.callee = builder.addString(name);
-  entry.overload = overload == "default" ? 0 : builder.addString(overload);
-  entry.first_argument = firstArgument;
-  entry.num_arguments = arguments.size();
-  entry.first_result = firstResult;
-  entry.num_results = results.size();
+      addCall(getPlanPhase(call.getPhase()), name, overload == "default" ? "" : overload, arguments,
+              results, call.getModule(), call.getLoc());
+  if (isView)
+    entry.kind = FSDP_VIEW;
   entry.rng = call.getRng().value_or(-1);
-  entry.module = builder.addString(call.getModule());
-  entry.location = builder.addLocation(call.getLoc());
   return success();
 }
 

@@ -20,20 +20,7 @@ void Lowering::divideInPlace(uint32_t value, double divisor, StringRef module, L
       .kind = FSDP_ARG_VALUE, .index = value, .count = 0, .reserved = 0, .payload = {}};
   fsdp_argument number{
       .kind = FSDP_ARG_FLOAT, .index = 0, .count = 0, .reserved = 0, .payload = {.real = divisor}};
-  std::vector<fsdp_argument> &arguments = builder.tables.arguments;
-  uint32_t first = arguments.size();
-  arguments.insert(arguments.end(), {tensor, number});
-  uint32_t unused = builder.addIntegers({-1});
-  fsdp_entry &entry = builder.addEntry(FSDP_CALL, FSDP_BACKWARD);
-  entry.callee = builder.addString("aten::div_");
-  entry.overload = builder.addString("Scalar");
-  entry.first_argument = first;
-  entry.num_arguments = 2;
-  entry.first_result = unused;
-  entry.num_results = 1;
-  entry.rng = -1;
-  entry.module = builder.addString(module);
-  entry.location = builder.addLocation(location);
+  addCall(FSDP_BACKWARD, "aten::div_", "Scalar", {tensor, number}, {-1}, module, location);
 }
 
 void Lowering::addZero(int64_t begin, int64_t end, StringRef module, fsdp_phase phase) {

@@ -26,19 +26,7 @@ void Lowering::addCallInPlace(fsdp_phase phase, StringRef callee, ArrayRef<uint3
 
 void Lowering::addCallInPlace(fsdp_phase phase, StringRef callee, ArrayRef<fsdp_argument> values,
                               StringRef module, Location location) {
-  std::vector<fsdp_argument> &arguments = builder.tables.arguments;
-  uint32_t first = arguments.size();
-  llvm::append_range(arguments, values);
-  uint32_t result = builder.addIntegers({values.back().index});
-  fsdp_entry &entry = builder.addEntry(FSDP_CALL, phase);
-  entry.callee = builder.addString(callee);
-  entry.first_argument = first;
-  entry.num_arguments = values.size();
-  entry.first_result = result;
-  entry.num_results = 1;
-  entry.rng = -1;
-  entry.module = builder.addString(module);
-  entry.location = builder.addLocation(location);
+  addCall(phase, callee, "", values, {values.back().index}, module, location);
 }
 
 LogicalResult Lowering::lower(EncodeOp encode) {

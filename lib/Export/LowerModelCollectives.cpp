@@ -54,18 +54,6 @@ void Lowering::lowerOwnPart(aten::CallOp call) {
   dim.kind = FSDP_ARG_INT;
   rank.kind = FSDP_ARG_PART;
   rank.payload.integer = declared.getWorldSize();
-  PlanTables &tables = builder.tables;
-  const uint32_t first = tables.arguments.size();
-  tables.arguments.insert(tables.arguments.end(), {row, dim, rank});
-  const uint32_t results = builder.addIntegers({valueOf.lookup(call.getResult(0))});
-  fsdp_entry &entry = builder.addEntry(FSDP_CALL, getPlanPhase(call.getPhase()));
-  entry.callee = builder.addString("aten::select_copy");
-  entry.overload = builder.addString("int");
-  entry.first_argument = first;
-  entry.num_arguments = 3;
-  entry.first_result = results;
-  entry.num_results = 1;
-  entry.rng = -1;
-  entry.module = builder.addString(call.getModule());
-  entry.location = builder.addLocation(call.getLoc());
+  addCall(getPlanPhase(call.getPhase()), "aten::select_copy", "int", {row, dim, rank},
+          {valueOf.lookup(call.getResult(0))}, call.getModule(), call.getLoc());
 }

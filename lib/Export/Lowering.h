@@ -116,6 +116,10 @@ private:
                mlir::Location location);
   void addZero(int64_t begin, int64_t end, llvm::StringRef module,
                fsdp_phase phase = FSDP_BACKWARD);
+  /// Adds the entry of a call; `results` are values, or -1.
+  fsdp_entry &addCall(fsdp_phase phase, llvm::StringRef callee, llvm::StringRef overload,
+                      llvm::ArrayRef<fsdp_argument> arguments, llvm::ArrayRef<int64_t> results,
+                      llvm::StringRef module, mlir::Location location);
   /// Calls a torch operator that writes to its last argument, a value, and returns it.
   void addCallInPlace(fsdp_phase phase, llvm::StringRef callee,
                       llvm::ArrayRef<fsdp_argument> arguments, llvm::StringRef module,

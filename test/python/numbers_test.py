@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """tools/python/fsdpc: numbers that the code reads by .item() and computes with are tensors of the step."""
 
+import json
+import subprocess
 import unittest
 
 import torch
@@ -9,6 +11,7 @@ import torch.nn.functional as F
 
 import exported
 import fsdpc  # exported says where it is
+import safetensors_io
 
 #: Of a loss, a count of int64, and a tensor.
 CASES = {
@@ -62,6 +65,34 @@ class Numbers(exported.Exported):
                     for one, other in zip(*gradients):
                         self.assertTrue(torch.equal(one, other))
                 self.capture()
+
+    def test_training(self):
+        """The binary, with generated kernels and without, has eager's losses in each of its steps."""
+        torch.manual_seed(0)
+        size, steps = 4, 3
+        data = {"x": torch.randn(size * steps, 8), "y": torch.randint(1, 8, (size * steps,))}
+        data["y"][::5] = 0
+        safetensors_io.save(self.folder / "data.safetensors", data)
+        for name, combine in CASES.items():
+            model = Model(combine)
+            batches = [{key: value[at:at + size] for key, value in data.items()} for at in range(0, size * steps, size)]
+            fsdpc.export(model, batches[0], self.path, quiet=True)
+            optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05), []
+            for batch in batches:
+                loss = model(**batch)
+                losses.append(loss.item())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            for fusion in ("exact", "off"):
+                with self.subTest(name, fusion=fusion):
+                    binary, log = self.folder / fusion, self.folder / f"{fusion}.jsonl"
+                    self.compile("--optimizer", "sgd", "--lr", "0.05", "--mesh", "dp=1", "--fusion", fusion, "-o", binary)
+                    log.unlink(missing_ok=True)
+                    subprocess.run([binary, "--init", self.path.with_suffix(".safetensors"), "--data", self.folder / "data.safetensors",
+                                    "--steps", str(steps), "--log", log, "--quiet"], check=True)  # fmt: skip
+                    lines = [json.loads(line) for line in log.read_text().splitlines()]
+                    self.assertEqual([float.fromhex(line["loss_hex"][0]) for line in lines], losses)
 
     def test_other_uses(self):
         """What takes a number where an operator takes no tensor is refused as before."""

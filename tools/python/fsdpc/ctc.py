@@ -2,7 +2,8 @@
 of transformers select targets by a mask, whose number is known at run time alone."""
 
 import torch
-from torch.fx import map_arg
+
+from .graphs import add_call
 
 aten = torch.ops.aten
 #: Of one tensor, with its values.
@@ -41,21 +42,12 @@ def _selects_targets(loss):
             and lengths.args[0] is mask and list(lengths.args[1]) in ([-1], [1]))  # fmt: skip
 
 
-def _call(loss, operator, *arguments, **options):
-    """Calls an operator where the loss is computed."""
-    node = loss.graph.call_function(operator, arguments, options)
-    values, named = map_arg((arguments, options), lambda argument: argument.meta["val"])
-    node.meta = {**loss.meta, "val": operator(*values, **named)}
-    return node
-
-
 def pad_targets(program):
     """Puts the labels that a mask selects to the front of their rows, which have a fixed size, in the place of all labels
     in one row, which have none: ctc_loss takes both."""
     for loss in program.graph.nodes:
         if loss.target is aten.ctc_loss.Tensor and _selects_targets(loss):
             labels, mask = loss.args[1].args
-            with loss.graph.inserting_before(loss):
-                order = _call(loss, aten.argsort.stable, mask, stable=True, dim=1, descending=True)
-                loss.update_arg(1, _call(loss, aten.gather.default, labels, 1, order))
+            order = add_call(loss, aten.argsort.stable, mask, stable=True, dim=1, descending=True)
+            loss.update_arg(1, add_call(loss, aten.gather.default, labels, 1, order))
     return program

@@ -20,11 +20,7 @@ _WRAPPERS = {torch.nn.DataParallel: "module", torch.nn.parallel.DistributedDataP
 
 
 def refuse(what, remedy):
-    frame = sys._getframe(2)
-    while frame and frame.f_code.co_filename.startswith((*checks.LIBRARIES, "<")):
-        frame = frame.f_back
-    place = f"\n  at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-    raise ExportError(f"{what}{place}\n  remedy: {remedy}")
+    raise ExportError(f"{what}\n  at {checks.find_place()}\n  remedy: {remedy}")
 
 
 def check_parameters(model):

@@ -24,6 +24,15 @@ def held_by(model):
     return {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
 
 
+def add_call(place, function, *arguments, **options):
+    """Adds a call to an exported graph before the node `place`, in its module and line."""
+    with place.graph.inserting_before(place):
+        node = place.graph.call_function(function, arguments, options)
+    values, named = torch.fx.map_arg((arguments, options), lambda argument: argument.meta["val"])
+    node.meta = {**place.meta, "val": function(*values, **named)}
+    return node
+
+
 class Placeholders:
     """The nodes that stand for tensors which no operator computes, while torch exports `model`."""
 

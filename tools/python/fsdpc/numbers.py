@@ -4,7 +4,8 @@ are tensors of one number, of float64 as Python's, until they meet a tensor of t
 import operator
 
 import torch
-from torch.fx import map_arg
+
+from .graphs import add_call
 
 aten = torch.ops.aten
 #: Of what torch.export records for numbers: the operators of two tensors, of a tensor and a number, and of a number and a
@@ -23,20 +24,11 @@ _OF_ONE = {operator.neg: aten.neg.default, torch._sym_sqrt: aten.sqrt.default}
 _WITH_TENSORS = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor)
 
 
-def _call(place, function, *arguments, **options):
-    """Adds a call before the node `place`."""
-    with place.graph.inserting_before(place):
-        node = place.graph.call_function(function, arguments, options)
-    values, named = map_arg((arguments, options), lambda argument: argument.meta["val"])
-    node.meta = {**place.meta, "val": function(*values, **named)}
-    return node
-
-
 def _convert(node, tensors):
     """The tensor in the place of a number, or None. `tensors`: by the numbers before it."""
     if node.target is aten.item.default:
-        number = _call(node, aten.reshape.default, _call(node, aten.detach.default, node.args[0]), [])
-        return _call(node, aten.to.dtype, number, torch.float64, False, True)  # a copy: the tensor may be overwritten
+        number = add_call(node, aten.reshape.default, add_call(node, aten.detach.default, node.args[0]), [])
+        return add_call(node, aten.to.dtype, number, torch.float64, False, True)  # a copy: the tensor may be overwritten
     arguments = [tensors.get(argument, argument) for argument in node.args]
     are_tensors = [isinstance(argument, torch.fx.Node) for argument in arguments]
     if any(isinstance(argument, torch.fx.Node) and argument not in tensors for argument in node.args):
@@ -44,15 +36,15 @@ def _convert(node, tensors):
     if node.target is torch.sym_float:
         return arguments[0]
     if node.target in _OF_ONE:
-        return _call(node, _OF_ONE[node.target], *arguments)
+        return add_call(node, _OF_ONE[node.target], *arguments)
     of_tensors, of_number, of_first_number = _OF_TWO[node.target]
     if all(are_tensors):
-        return _call(node, of_tensors, *arguments)
+        return add_call(node, of_tensors, *arguments)
     if are_tensors[0]:
-        return _call(node, of_number, *arguments)
+        return add_call(node, of_number, *arguments)
     if of_first_number:
-        return _call(node, of_first_number, *reversed(arguments))
-    return _call(node, of_tensors, _call(node, aten.full_like.default, arguments[1], arguments[0]), arguments[1])
+        return add_call(node, of_first_number, *reversed(arguments))
+    return add_call(node, of_tensors, add_call(node, aten.full_like.default, arguments[1], arguments[0]), arguments[1])
 
 
 def _meet(node, tensors):
@@ -61,7 +53,7 @@ def _meet(node, tensors):
     if other.dtype not in (torch.float32, torch.float64) and not (other.is_floating_point() and other.dim()):
         return
     number = tensors[node.args[1]]
-    node.update_arg(1, number if other.dim() else _call(node, aten.to.dtype, number, other.dtype))
+    node.update_arg(1, number if other.dim() else add_call(node, aten.to.dtype, number, other.dtype))
 
 
 def as_tensors(program):
@@ -73,7 +65,7 @@ def as_tensors(program):
                 tensor = _convert(node, tensors)
                 if tensor is not None:
                     tensors[node] = tensor
-            elif node.target in _WITH_TENSORS and node.args[1] in tensors and isinstance(node.args[0].meta.get("val"), torch.Tensor):
+            elif node.target in _WITH_TENSORS and len(node.args) > 1 and node.args[1] in tensors:
                 _meet(node, tensors)
         for node in reversed(nodes):
             if node in tensors and not node.users:
