@@ -465,6 +465,13 @@ class Programs(exported.Exported):
             with self.subTest(text):
                 self.expect_refusal(text, Model(forward), ranks=RANKS)
 
+    def test_stored_rank(self):
+        model = Model(lambda model, x: model.linear(x) * torch.stack(differentiable.all_gather(x)).sum() + model.linear.rank)
+        model.linear.rank = 0
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            fsdpc.export(model, {"x": torch.randn(2, 4)}, self.path, ranks=RANKS)
+        self.assertIn("attribute 'rank' of module 'linear' is 0, on every rank of the step", told.getvalue())
+
 
 if __name__ == "__main__":
     unittest.main()

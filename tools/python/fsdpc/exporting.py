@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from . import effects, methods, optimizers, output, pairs, precision, shared_memory, specialization, subclasses, tracing
 from . import weights as weights_file
 from .errors import ExportError, note
-from .ranks import Ranks
+from .ranks import Ranks, note_stored_ranks
 from .state import memory
 from .steps import name_batch, running_as_step
 
@@ -267,6 +267,8 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     effects.check_parameters(model)
     if not quiet:
         _print_notes(model, batch, optimizer)
+        if ranks is not None and ranks > 1:
+            note_stored_ranks(model)
     batch = _separate(batch)
     with contextlib.ExitStack() as stack:
         unwrapped = stack.enter_context(subclasses.unwrapped(model))

@@ -10,7 +10,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import checks, graphs
-from .errors import ExportError
+from .errors import ExportError, note
 from .replacing import replaced
 from .state import values_of
 
@@ -48,6 +48,15 @@ def _describe_program(program):
 def _is_whole_number(value):
     return isinstance(value, torch.Tensor) and value.dim() == 0 and not (
         value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)  # fmt: skip
+
+
+def note_stored_ranks(model):
+    """Notes numbers that modules seem to keep as their rank."""
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if name.strip("_") in ("rank", "local_rank", "global_rank") and type(value) is int:
+                note(f"attribute '{name}' of module '{path}' is {value}, on every rank of the step: if the forward computes with "
+                     "it, let it call torch.distributed.get_rank() instead")  # fmt: skip
 
 
 class Ranks:
