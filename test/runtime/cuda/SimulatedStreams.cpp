@@ -92,8 +92,10 @@ void SimulatedStreams::wait(cudaStream_t stream, cudaEvent_t event) {
 
 void SimulatedStreams::synchronizeAll() {
   std::lock_guard lock(mutex);
-  while (!enqueued.pending().empty())
-    enqueued.complete(enqueued.pending().front().end);
+  while (!enqueued.pending().empty()) {
+    const OrderedWork::Clock end = enqueued.pending().front().end; // a copy: complete() erases it
+    enqueued.complete(end);
+  }
 }
 
 void SimulatedStreams::begin(cudaStream_t stream) {
